@@ -1,0 +1,32 @@
+"""The study directory and its records: the one truth that every later stage is rebuilt from."""
+
+from bench.records.directory import (
+    ENVIRONMENT_FILE as ENVIRONMENT_FILE,
+    LOG_FILE as LOG_FILE,
+    SAMPLES_FILE as SAMPLES_FILE,
+    DamagedStudyError as DamagedStudyError,
+    Records as Records,
+    RecordWriter as RecordWriter,
+    format_record as format_record,
+    parse_record as parse_record,
+    read_records as read_records,
+    read_study as read_study,
+    replace_text as replace_text,
+    slug as slug,
+    study_path as study_path,
+    write_json as write_json,
+    write_study as write_study,
+)
+from bench.records.types import (
+    ExecutionStarted as ExecutionStarted,
+    FirstStep as FirstStep,
+    MemorySample as MemorySample,
+    OutcomeRecord as OutcomeRecord,
+    Record as Record,
+    RegionEffect as RegionEffect,
+    RoundDone as RoundDone,
+    Starting as Starting,
+    Stopped as Stopped,
+    TimeSample as TimeSample,
+    WarmedUp as WarmedUp,
+)

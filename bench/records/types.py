@@ -1,0 +1,159 @@
+"""The lines of `samples.jsonl`. Each is one frozen dataclass; `docs/records.md` describes the file.
+
+Every record says which execution (index) and which process of it wrote it: an execution that was killed goes on in a
+new process, and times are only ever paired within one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    execution: int
+    process: str
+    """Random id of the worker process."""
+    unix_time_s: float
+    """When the line was written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionStarted(Record):
+    placements: tuple[str, ...]
+    """What this process sets out to measure, the reference included."""
+    environment: Mapping[str, str | int | float | None] = field(default_factory=dict)
+    """Threads, allocator settings, kernels as executed by this process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starting(Record):
+    """Written before anything that may fail, so that a crash names its placement."""
+
+    stage: str
+    """`build`, `first-step`, `memory`, `warmup` or `time`."""
+    placement: str | None = None
+    round: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstStep(Record):
+    """The very first optimizer step of a process: builds optimizer state, fills caches; reported apart."""
+
+    placement: str
+    step_time_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmedUp(Record):
+    placement: str
+    step_times_ms: tuple[float, ...]
+    settled: bool
+    """Whether step time had settled when warm-up ended; False when it ended at `warmup_steps_max`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionEffect:
+    """What one region of a placement did in the steps of a sample."""
+
+    region: str
+    first_passes: int
+    replays: int
+    """Passes inside backward."""
+    kept_calls: int
+    """Op calls whose outputs the policy kept; 0 without a policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySample(Record):
+    placement: str
+    peak_allocated_bytes: int
+    """High-water mark of one step: persistent state at its start plus everything allocated on top."""
+    persistent_bytes: int
+    """Allocated between steps: parameters, buffers, optimizer state, batches, gradients that outlive a step."""
+    retained_bytes: int
+    """Allocated on top of the persistent state right after the last forward: what autograd and replay hold."""
+    peak_phase: str
+    """`forward`, `backward`, `optimizer` or `zero_grad`."""
+    peak_requested_bytes: int | None = None
+    """CUDA: peak of bytes asked for, before the allocator rounds up."""
+    peak_reserved_bytes: int | None = None
+    """CUDA: peak of bytes the allocator took from the driver."""
+    losses: tuple[float, ...]
+    """Loss of each step of the pass, from the same weights, RNG state and batches for every placement."""
+    optimizer_steps: int
+    batch_digest: str
+    """Hash of the batches the steps used."""
+    step_flops: int
+    """Floating-point operations counted in the first step of the pass."""
+    replay_flops: int
+    """Of them inside replays."""
+    step_ops: int
+    """Operators dispatched in that step."""
+    replay_ops: int
+    """Of them inside replays."""
+    effects: tuple[RegionEffect, ...] = ()
+    wall_s: float
+    """Wall time of the measured steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeSample(Record):
+    placement: str
+    round: int
+    position: int
+    """Place in the shuffled order of its round."""
+    step_times_ms: tuple[float, ...]
+    wall_ms: float
+    """One span around all timed steps, to hold against their sum."""
+    optimizer_steps: int
+    batch_digest: str
+    effects: tuple[RegionEffect, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundDone(Record):
+    round: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeRecord(Record):
+    """A placement that is not scored, and why. Final unless it is retried on request."""
+
+    placement: str
+    outcome: str
+    """One of `bench.spec.OUTCOMES`, never `ok`."""
+    reason: str
+    stage: str
+    """Where in the worker it happened, as in Starting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped(Record):
+    """An execution is done with these placements."""
+
+    placements: tuple[str, ...]
+    rounds: int
+    reason: str
+    """`tight`, `rounds` or `time cap`."""
+    half_widths: Mapping[str, float | None]
+    """Placement → half-width reached by the interval of its paired time ratio in this execution; None when too few
+    rounds give one."""
+    measuring_s: float
+    """Wall seconds inside timed and memory steps, of `wall_s`."""
+    wall_s: float
+    """Wall seconds of the process from its start to here."""
+
+
+RECORD_KINDS: dict[str, type[Record]] = {
+    "execution": ExecutionStarted,
+    "starting": Starting,
+    "first-step": FirstStep,
+    "warmed-up": WarmedUp,
+    "memory": MemorySample,
+    "time": TimeSample,
+    "round": RoundDone,
+    "outcome": OutcomeRecord,
+    "stopped": Stopped,
+}

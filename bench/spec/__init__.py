@@ -1,0 +1,26 @@
+"""What a study is: frozen controls, placements by text, validation, and the control key."""
+
+from bench.spec.controls import (
+    PRECISIONS as PRECISIONS,
+    Controls as Controls,
+    DeviceSpec as DeviceSpec,
+    Facts as Facts,
+    ModelSpec as ModelSpec,
+    OptimizerSpec as OptimizerSpec,
+    ParallelismSpec as ParallelismSpec,
+    ProtocolSpec as ProtocolSpec,
+    RecipeSpec as RecipeSpec,
+    WorkloadSpec as WorkloadSpec,
+)
+from bench.spec.errors import SpecError as SpecError
+from bench.spec.key import control_key as control_key, differing_controls as differing_controls, short_key as short_key
+from bench.spec.mapping import from_mapping as from_mapping, to_mapping as to_mapping
+from bench.spec.outcome import OUTCOMES as OUTCOMES
+from bench.spec.study import (
+    SCHEMA_VERSION as SCHEMA_VERSION,
+    Caps as Caps,
+    ChainInfo as ChainInfo,
+    PlacementEntry as PlacementEntry,
+    StudySpec as StudySpec,
+)
+from bench.spec.validate import validate_controls as validate_controls

@@ -1,0 +1,48 @@
+"""The control key: a hash over everything that is held fixed. Two keys never share a frontier."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from bench.spec.controls import Controls
+from bench.spec.mapping import to_mapping
+
+KEY_DIGITS = 16
+SHORT_KEY_DIGITS = 8
+
+
+def control_key(controls: Controls) -> str:
+    """16 hex digits over the canonical JSON of `controls`, facts as executed included.
+
+    Raises:
+        ValueError: the controls have not been probed yet, so their facts are unknown.
+    """
+    if controls.facts is None:
+        raise ValueError("controls without facts have no key: probe the worker first")
+    text = json.dumps(to_mapping(controls), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def short_key(key: str) -> str:
+    return key[:SHORT_KEY_DIGITS]
+
+
+def differing_controls(first: Controls, second: Controls) -> dict[str, tuple[Any, Any]]:
+    """Dotted option → its two values, for every control that differs; a side without the option shows None."""
+    left, right = _flat(to_mapping(first)), _flat(to_mapping(second))
+    return {
+        name: (left.get(name), right.get(name))
+        for name in sorted(left.keys() | right.keys())
+        if left.get(name) != right.get(name)
+    }
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        flat: dict[str, Any] = {}
+        for key, item in value.items():
+            flat |= _flat(item, f"{prefix}.{key}" if prefix else key)
+        return flat
+    return {prefix: value}

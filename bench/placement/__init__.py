@@ -1,0 +1,30 @@
+"""Placements: their text form and generators are plain Python; applying one to a model needs torch, loaded when asked."""
+
+import importlib
+from typing import Any
+
+from bench.placement.generators import generate_placements as generate_placements
+from bench.placement.grammar import parse_placement as parse_placement
+from bench.placement.match import check_modules as check_modules
+from bench.placement.types import (
+    NONE as NONE,
+    Kept as Kept,
+    Options as Options,
+    Placement as Placement,
+    PlacementError as PlacementError,
+    Region as Region,
+    placement_id as placement_id,
+)
+
+_NEEDS_TORCH = {
+    "apply": "bench.placement.apply",
+    "Applied": "bench.placement.apply",
+    "UnsupportedPlacementError": "bench.placement.apply",
+    "record_wiring": "bench.placement.wiring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NEEDS_TORCH:
+        return getattr(importlib.import_module(_NEEDS_TORCH[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

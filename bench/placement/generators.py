@@ -1,0 +1,147 @@
+"""Generators: placements made from a model's chains. A model with several chains gets the same pattern in each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from bench.placement.grammar import OPTION_FIELDS, parse_placement
+from bench.placement.types import NONE, Kept, Options, Placement, PlacementError, Region
+from bench.spec import ChainInfo, PlacementEntry
+
+Chains = Sequence[ChainInfo]
+
+
+def generate_placements(options: Mapping[str, object], chains: Chains) -> tuple[PlacementEntry, ...]:
+    """The placements that `options` (the Hydra group `placements`) asks for, each once, in order.
+
+    Raises:
+        PlacementError: an option is unknown or out of range, or nothing is asked for.
+    """
+    unknown = sorted(set(options) - set(GENERATORS) - {"none", "each", "explicit"})
+    if unknown:
+        raise PlacementError(f"placements.{unknown[0]}: no such generator; there are {', '.join(GENERATORS)}")
+    merged: dict[str, tuple[Placement, list[str]]] = {}
+    for label, placement in _asked_for(options, chains):
+        labels = merged.setdefault(placement.text, (placement, []))[1]
+        if label not in labels:
+            labels.append(label)
+    if not merged:
+        raise PlacementError("placements: nothing to measure; set placements.none=true or placements.explicit=[…]")
+    return tuple(
+        PlacementEntry(text=text, id=placement.id, generators=tuple(labels))
+        for text, (placement, labels) in merged.items()
+    )
+
+
+def _asked_for(options: Mapping[str, object], chains: Chains) -> Iterator[tuple[str, Placement]]:
+    explicit = _list(options, "explicit")
+    if explicit:
+        for text in explicit:
+            yield "explicit", parse_placement(str(text))
+        return
+    if options.get("none"):
+        yield "none", NONE
+    if options.get("each"):
+        yield "every block", every(chains, 1)
+    for name, (generate, describe) in GENERATORS.items():
+        for value in _list(options, name):
+            try:
+                yield describe(value), generate(chains, value)
+            except (PlacementError, ValueError, TypeError) as error:
+                raise PlacementError(f"placements.{name}: {error}") from None
+
+
+def _list(options: Mapping[str, object], name: str) -> list[object]:
+    value = options.get(name) or []
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise PlacementError(f"placements.{name}: expected a list, got {value!r}")
+    return list(value)
+
+
+def every(chains: Chains, k: object) -> Placement:
+    """Every k-th unit of each chain, from its first on, a region of its own (transformers' `every_n_layers`)."""
+    step = _count(k)
+    return _alone(unit for chain in chains for unit in chain.units[::step])
+
+
+def first(chains: Chains, k: object) -> Placement:
+    """The first k units of each chain, a region each (Megatron's `block` method)."""
+    count = _count(k)
+    return _alone(unit for chain in chains for unit in chain.units[:count])
+
+
+def all_but_last(chains: Chains, k: object) -> Placement:
+    """All units but the last k of each chain: the last ones are needed again at once, so replaying them frees little."""
+    count = _count(k)
+    return _alone(unit for chain in chains for unit in chain.units[:-count])
+
+
+def spans(chains: Chains, k: object) -> Placement:
+    """Each chain in k equal spans, each replayed as one region; `sqrt` is Chen et al. 2016 (arXiv 1604.06174)."""
+    return Placement(tuple(Region(units=units) for chain in chains for units in _split(chain.units, k)))
+
+
+def nested_spans(chains: Chains, k: object) -> Placement:
+    """k equal spans with every unit a region of its own inside: a second level of recursion (Chen et al. 2016, 4.4)."""
+    outer = spans(chains, k)
+    inner = (Region(units=(unit,)) for region in outer.regions if len(region.units) > 1 for unit in region.units)
+    return Placement(outer.regions + tuple(inner))
+
+
+def of_kind(chains: Chains, kind: object) -> Placement:
+    """Every submodule of one kind (`attention`, `mlp`, `norm`) inside the units, a region each."""
+    known = sorted({name for chain in chains for name in chain.kinds})
+    if kind not in known:
+        raise PlacementError(f"{kind!r} is no kind of submodule of this model; there are {', '.join(known)}")
+    return _alone(
+        f"{unit}.{part}" for chain in chains for unit in chain.units for part in chain.kinds.get(str(kind), ())
+    )
+
+
+def keeping(chains: Chains, policy: object) -> Placement:
+    """Every unit a region that keeps the outputs of an op (`matmul`, `attention`, `matmul%2`, `attention.matmul`)."""
+    kept = parse_placement(f"unit:keep.{policy}").regions[0].keeps
+    return _alone((unit for chain in chains for unit in chain.units), keeps=kept)
+
+
+def with_option(chains: Chains, option: object) -> Placement:
+    """Every unit a region of its own, with one checkpoint option (`no-rng`, `reentrant`)."""
+    options = parse_placement(f"unit@{option}").regions[0].options
+    return _alone((unit for chain in chains for unit in chain.units), options=options)
+
+
+GENERATORS: dict[str, tuple[Callable[[Chains, object], Placement], Callable[[object], str]]] = {
+    "every": (every, lambda k: f"every {k}. block"),
+    "first": (first, lambda k: f"first {k} blocks"),
+    "but_last": (all_but_last, lambda k: f"all but the last {k}"),
+    "spans": (spans, lambda k: "√n spans" if k == "sqrt" else f"{k} spans"),
+    "nested": (nested_spans, lambda k: "√n nested spans" if k == "sqrt" else f"{k} nested spans"),
+    "kinds": (of_kind, lambda kind: f"{kind} of every block"),
+    "policies": (keeping, lambda policy: f"every block, keeping {policy}"),
+    "options": (with_option, lambda option: f"every block, {option}"),
+}
+
+
+def _alone(units: Iterable[str], keeps: tuple[Kept, ...] = (), options: Options | None = None) -> Placement:
+    return Placement(tuple(Region(units=(unit,), keeps=keeps, options=options or Options()) for unit in units))
+
+
+def _split(units: Sequence[str], k: object) -> list[tuple[str, ...]]:
+    """k runs of equal length; earlier ones are a unit longer where it does not divide."""
+    count = max(1, round(math.sqrt(len(units)))) if k == "sqrt" else _count(k)
+    count = min(count, len(units))
+    size, longer = divmod(len(units), count)
+    bounds = [0]
+    for index in range(count):
+        bounds.append(bounds[-1] + size + (index < longer))
+    return [tuple(units[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise PlacementError(f"expected a whole number of at least 1, got {value!r}")
+    return value
+
+
+OPTION_NAMES = tuple(OPTION_FIELDS)

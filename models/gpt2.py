@@ -1,0 +1,66 @@
+"""GPT-2 (transformers' GPT2LMHeadModel, from its config, random weights) on random tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.spec import ChainInfo, SpecError
+
+LIBRARY = "transformers"
+KINDS = {"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1", "ln_2")}
+
+
+def build(
+    *,
+    layers: int = 12,
+    width: int = 768,
+    heads: int = 12,
+    vocabulary: int = 50257,
+    positions: int = 1024,
+    dropout: float = 0.0,
+    attention: str = "sdpa",
+) -> nn.Module:
+    """A GPT2LMHeadModel in training mode on the current default device; `attention` as in transformers (`sdpa`,
+    `eager`)."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        vocab_size=vocabulary,
+        n_positions=positions,
+        resid_pdrop=dropout,
+        attn_pdrop=dropout,
+        embd_pdrop=dropout,
+        use_cache=False,
+        bos_token_id=0,
+        eos_token_id=0,
+        attn_implementation=attention,
+        loss_type="ForCausalLM",
+    )
+    return GPT2LMHeadModel(config).train()
+
+
+def batch(model: nn.Module, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator) -> dict[str, Any]:
+    """`input_ids` of shape (micro_batch, sequence_length), int64, uniform over the vocabulary."""
+    length = shape.get("sequence_length", 256)
+    if length > model.config.n_positions:
+        raise SpecError(f"workload.shape.sequence_length: {length} is beyond model.positions {model.config.n_positions}")
+    size = (micro_batch, length)
+    return {"input_ids": torch.randint(0, model.config.vocab_size, size, generator=generator)}
+
+
+def loss(model: nn.Module, batch: dict[str, Any]) -> torch.Tensor:
+    """Mean next-token cross-entropy."""
+    result: torch.Tensor = model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss
+    return result
+
+
+def chains(model: nn.Module) -> tuple[ChainInfo, ...]:
+    units = tuple(f"transformer.h.{index}" for index in range(len(model.transformer.h)))
+    return (ChainInfo(name="transformer.h", units=units, kinds=KINDS),)

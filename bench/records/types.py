@@ -73,7 +73,7 @@ class MemorySample(Record):
     persistent_bytes: int
     """Allocated between steps: parameters, buffers, optimizer state, batches, gradients that outlive a step."""
     retained_bytes: int
-    """Allocated on top of the persistent state right after the last forward: what autograd and replay hold."""
+    """Allocated by the last forward and still there when its backward begins: what autograd and replay hold."""
     peak_phase: str
     """`forward`, `backward`, `optimizer` or `zero_grad`."""
     peak_requested_bytes: int | None = None

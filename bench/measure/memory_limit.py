@@ -1,0 +1,33 @@
+"""A bound on the memory that a worker's step may take, so that 'does not fit' is a real allocation failure."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import torch
+
+
+def limit_memory(limit_bytes: int, device: torch.device) -> None:
+    """Bounds the caching allocator on CUDA; on the CPU bounds the process's data segment to what it takes now (the
+    libraries) plus `limit_bytes`. Call it before the model is built.
+
+    Raises:
+        ValueError: the GPU has less memory than `limit_bytes`.
+    """
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        if limit_bytes > total:
+            raise ValueError(f"device.memory_limit_bytes: {limit_bytes} is more than the device's {total}")
+        torch.cuda.set_per_process_memory_fraction(limit_bytes / total, device)
+        return
+    bound = _data_segment_bytes() + limit_bytes
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+
+
+def _data_segment_bytes() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status has no VmData line")

@@ -1,0 +1,153 @@
+"""The training step that all placements of a study share: built once, run many times."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from bench.spec import Controls, RecipeSpec
+from bench.step.family import Batch, Family, load_family
+from bench.step.optimizer import build_optimizer
+from bench.step.precision import PRECISIONS, Precision, autocast, unsupported_precision
+
+OnPhase = Callable[[str], None]
+FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, END = "forward", "backward", "optimizer", "zero_grad", "end"
+
+
+class UnsupportedControlsError(RuntimeError):
+    """Controls that this device or these libraries cannot run; every placement of the study is `unsupported`."""
+
+
+class TrainingStep:
+    """zero_grad, micro-batches (forward, loss, backward), clipping, optimizer: one optimizer step a `run`."""
+
+    def __init__(
+        self,
+        *,
+        family: Family,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        batches: list[Batch],
+        precision: Precision,
+        recipe: RecipeSpec,
+        device: torch.device,
+    ) -> None:
+        self.family = family
+        self.model = model
+        self.optimizer = optimizer
+        self.batches = batches
+        """One a micro-batch of the step; the same in every step."""
+        self.precision = precision
+        self.recipe = recipe
+        self.device = device
+        self.optimizer_steps = 0
+        """Optimizer steps taken so far."""
+        self.batch_digest = _digest(batches)
+        self.scaler = torch.amp.GradScaler(device.type) if precision.scale_loss else None
+
+    def run(self, on_phase: OnPhase | None = None) -> torch.Tensor:
+        """One optimizer step; returns the mean loss of its micro-batches, on the device.
+
+        Args:
+            on_phase: called with the name of each phase as it begins, and with `end`; None in timed steps.
+        """
+        mark = on_phase or _ignore
+        if self.recipe.zero_grad == "start":
+            mark(ZERO_GRAD)
+            self.optimizer.zero_grad(set_to_none=self.recipe.set_to_none)
+        total = torch.zeros((), device=self.device)
+        for batch in self.batches:
+            mark(FORWARD)
+            loss = self.forward(batch) / len(self.batches)
+            mark(BACKWARD)
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+            del loss
+        mark(OPTIMIZER)
+        self._optimize()
+        if self.recipe.zero_grad == "end":
+            mark(ZERO_GRAD)
+            self.optimizer.zero_grad(set_to_none=self.recipe.set_to_none)
+        mark(END)
+        return total
+
+    def forward(self, batch: Batch | None = None) -> torch.Tensor:
+        """The loss of one micro-batch (the first by default), under the step's autocast."""
+        with autocast(self.precision, self.device):
+            return self.family.loss(self.model, self.batches[0] if batch is None else batch)
+
+    def _optimize(self) -> None:
+        if self.recipe.clip_norm is not None:
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer_steps += 1
+
+
+def build_training_step(controls: Controls, device: torch.device) -> TrainingStep:
+    """Builds model, batches and optimizer on `device`, seeded by `workload.seed`.
+
+    Raises:
+        UnsupportedControlsError: the device cannot run the precision.
+        SpecError: settings of model, workload or optimizer do not fit.
+    """
+    why = unsupported_precision(controls.precision, device)
+    if why:
+        raise UnsupportedControlsError(why)
+    precision, workload = PRECISIONS[controls.precision], controls.workload
+    family = load_family(controls.model)
+    torch.manual_seed(workload.seed)
+    with device:
+        model = family.build(**controls.model.settings)
+    model.to(device=device, dtype=precision.weights)
+    generator = torch.Generator().manual_seed(workload.seed)
+    batches = [
+        _place(family.batch(model, workload.micro_batch, workload.shape, generator), device, precision)
+        for _ in range(workload.accumulation)
+    ]
+    optimizer = build_optimizer(controls.optimizer, model.parameters(), device)
+    return TrainingStep(
+        family=family,
+        model=model,
+        optimizer=optimizer,
+        batches=batches,
+        precision=precision,
+        recipe=controls.recipe,
+        device=device,
+    )
+
+
+def _place(batch: Batch, device: torch.device, precision: Precision) -> Batch:
+    """The batch on the device, floating-point inputs in the dtype of the weights."""
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device, precision.weights if value.is_floating_point() else value.dtype)
+
+    moved: Batch = tree_map(move, batch)
+    return moved
+
+
+def _digest(batches: list[Batch]) -> str:
+    digest = hashlib.sha256()
+    for tensor in (leaf for leaf in tree_leaves(batches) if isinstance(leaf, torch.Tensor)):
+        digest.update(repr((tensor.shape, tensor.dtype)).encode())
+        if not isinstance(tensor, torch._subclasses.FakeTensor):
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _ignore(_phase: str) -> None:
+    pass

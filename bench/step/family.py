@@ -1,0 +1,49 @@
+"""Model families: the modules behind `model.target`, held against what a step needs of them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.spec import ChainInfo, ModelSpec, SpecError
+
+Batch = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Family:
+    build: Callable[..., nn.Module]
+    """Keyword settings → model in training mode."""
+    batch: Callable[[nn.Module, int, Mapping[str, int], torch.Generator], Batch]
+    """(model, micro-batch size, sample shape, CPU generator) → one micro-batch."""
+    loss: Callable[[nn.Module, Batch], torch.Tensor]
+    """(model, micro-batch) → scalar loss."""
+    chains: Callable[[nn.Module], tuple[ChainInfo, ...]]
+    library: str
+    """Distribution whose version is part of the control key."""
+
+
+def load_family(spec: ModelSpec) -> Family:
+    """Imports `spec.target`.
+
+    Raises:
+        SpecError: no such module, a function is missing, or `spec.settings` does not fit its `build`.
+    """
+    try:
+        module = importlib.import_module(spec.target)
+    except ModuleNotFoundError as error:
+        raise SpecError(f"model.target: cannot import {spec.target!r} ({error})") from None
+    missing = [name for name in ("build", "batch", "loss", "chains") if not callable(getattr(module, name, None))]
+    if missing:
+        raise SpecError(f"model.target: {spec.target} has no function {missing[0]}()")
+    known = inspect.signature(module.build).parameters
+    unknown = sorted(set(spec.settings) - set(known))
+    if unknown:
+        raise SpecError(f"model.settings.{unknown[0]}: no such setting of {spec.target}; there are {', '.join(known)}")
+    return Family(module.build, module.batch, module.loss, module.chains, getattr(module, "LIBRARY", "torch"))

@@ -30,3 +30,9 @@ from bench.records.types import (
     TimeSample as TimeSample,
     WarmedUp as WarmedUp,
 )
+from bench.records.work import (
+    PLAIN as PLAIN,
+    Work as Work,
+    choose_reference as choose_reference,
+    next_work as next_work,
+)

@@ -110,7 +110,7 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
     torch.manual_seed(workload.seed)
     with device:
         model = family.build(**controls.model.settings)
-    model.to(device=device, dtype=precision.weights)
+    _convert(model, device, precision.weights)
     generator = torch.Generator().manual_seed(workload.seed)
     batches = [
         _place(family.batch(model, workload.micro_batch, workload.shape, generator), device, precision)
@@ -126,6 +126,26 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
         recipe=controls.recipe,
         device=device,
     )
+
+
+def _convert(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """`model.to(device, dtype)` that leaves alone what is right already, keeps ties, and works on fake tensors."""
+    moved: dict[int, torch.Tensor] = {}
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        wanted = dtype if tensor.is_floating_point() else tensor.dtype
+        if tensor.device == device and tensor.dtype == wanted:
+            return tensor
+        if id(tensor) not in moved:
+            new = tensor.detach().to(device, wanted)
+            moved[id(tensor)] = nn.Parameter(new, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else new
+        return moved[id(tensor)]
+
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    tensors[name] = convert(tensor)
 
 
 def _place(batch: Batch, device: torch.device, precision: Precision) -> Batch:

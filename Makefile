@@ -1,0 +1,60 @@
+# Boundary Bench. `make help` explains the targets.
+
+MODEL ?= gpt2
+DEVICE ?=
+ARGS ?=
+STUDY ?=
+PORT ?= 5000
+
+.DEFAULT_GOAL := help
+.PHONY: help setup sweep ui plots test check lint device-check clean
+
+INSTALLED := .venv/.installed
+BENCH := .venv/bin/python -m bench
+# The first Python on the PATH that is new enough to make .venv with.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
+# The Python of `device-check`: on a compute node that has torch and transformers, and nothing else of ours.
+DEVICE_PYTHON ?= python3
+
+help: ## Explain every target
+	@echo 'make TARGET [MODEL=gpt2] [DEVICE=auto|cpu|cuda] [ARGS="any hydra overrides"]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED) ## Make .venv and install; the other targets do it by themselves
+
+sweep: $(INSTALLED) ## Measure the frontier of MODEL on DEVICE: make sweep MODEL=gpt2-tiny ARGS='protocol=full'
+	@set -f; $(BENCH) sweep model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(ARGS)
+
+ui: $(INSTALLED) ## Open MLflow on 127.0.0.1:PORT over the default store
+	@set -f; $(BENCH) ui port='$(PORT)' $(ARGS)
+
+plots: $(INSTALLED) ## Redraw the plots of STUDY (a folder or a name; by default the newest)
+	@set -f; $(BENCH) plots $(if $(STUDY),study='$(STUDY)') $(ARGS)
+
+test: $(INSTALLED) ## Run the tests: make test ARGS='-m slow'
+	.venv/bin/python -m pytest $(ARGS)
+
+check: $(INSTALLED) ## Check style, types and the walls between rooms; changes nothing
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+lint: $(INSTALLED) ## Mend style where it can be mended
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+device-check: ## Measure the prepared study with the worker alone; DEVICE_PYTHON=python3 has torch and transformers
+	$(DEVICE_PYTHON) -m bench.worker.device_check $(ARGS)
+
+clean: ## Remove .venv, caches and build files; results stay
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find bench models tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed: install it, or name it: make PYTHON=/path/to/python3.12' >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""The command line: `python -m bench VERB overrides…`, one thin Hydra entry a verb."""

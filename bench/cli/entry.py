@@ -1,0 +1,109 @@
+"""The Hydra entry that every verb shares: overrides to config to answer, with exit codes instead of tracebacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from bench.cli.answer import PARTIAL, REQUEST_WRONG, Answer, out_path, write_answers
+from bench.cli.resolvers import register_resolvers
+from bench.records import DamagedStudyError
+from bench.spec import SpecError
+
+Options = dict[str, Any]
+Verb = Callable[[Options], Answer]
+
+
+def run_verb(name: str, verb: Verb, overrides: Sequence[str]) -> int:
+    """Composes `conf/<name>.yaml` with `overrides` and calls `verb` once, or once a job of a multirun.
+
+    Returns:
+        The worst exit code of the jobs; 2 where Hydra does not understand the overrides.
+    """
+    register_resolvers()
+    answers: list[Answer] = []
+    by_file: dict[Path, list[Answer]] = defaultdict(list)
+
+    def job(config: DictConfig) -> None:
+        answer, path = _answer(verb, config)
+        answers.append(answer)
+        if path is not None:
+            by_file[path].append(answer)
+            write_answers(path, by_file[path], multirun=HydraConfig.get().mode == RunMode.MULTIRUN)
+
+    decorate = hydra.main(version_base="1.3", config_path=str(config_folder()), config_name=name)
+    try:
+        with _hydra_arguments(name, overrides):
+            decorate(job)()
+    except (HydraException, OmegaConfBaseException) as error:
+        _complain(f"{_one_paragraph(error)} (python -m bench {name} --help lists the options)")
+        return REQUEST_WRONG
+    except KeyboardInterrupt:
+        _complain("interrupted; the same command goes on from what has been measured")
+        return PARTIAL
+    return max((answer.exit_code for answer in answers), default=0)
+
+
+def config_folder() -> Path:
+    """`conf/` of the clone that this code lies in, else the copy that was installed with the package."""
+    clone = Path(__file__).parents[2] / "conf"
+    return clone if clone.is_dir() else Path(sysconfig.get_path("data")) / "share" / "boundary-bench" / "conf"
+
+
+def _answer(verb: Verb, config: DictConfig) -> tuple[Answer, Path | None]:
+    path = None
+    try:
+        options: Options = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+        path = out_path(options.pop("out"))
+        options["results"] = Path(options["results"]).expanduser().resolve()
+        return verb(options), path
+    except (SpecError, DamagedStudyError, OmegaConfBaseException) as error:
+        message = _one_paragraph(error)
+        _complain(message)
+        return Answer(exit_code=REQUEST_WRONG, data={"error": message}), path
+
+
+@contextmanager
+def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
+    """Hydra reads `sys.argv`, and turns every error into exit code 1 unless HYDRA_FULL_ERROR hands them on."""
+    argv, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = [f"boundary-bench {name}", *overrides]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error
+
+
+def _one_paragraph(error: Exception) -> str:
+    """The message without Hydra's search path and OmegaConf's type report, on one line."""
+    text = str(error)
+    if isinstance(error, OverrideParseException):
+        text = f"{error.override}: not an option that Hydra can read: {text.splitlines()[0]}"
+    cause = error.__cause__
+    if isinstance(cause, OmegaConfBaseException):
+        text += f": {cause}"
+    text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
+    return " ".join(text.split())
+
+
+def _complain(message: str) -> None:
+    print(f"boundary-bench: {message}", file=sys.stderr)

@@ -1,0 +1,51 @@
+"""Chooses the verb: `python -m bench VERB overrides…`, also installed as `boundary-bench`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+from bench.cli.answer import REQUEST_WRONG
+
+VERBS = {
+    "sweep": "measure the frontier of a model: model=gpt2 device=auto protocol=full …",
+    "publish": "rebuild the MLflow runs of a study from its directory: study=…",
+    "plots": "redraw the plots and tables of a study from its records: study=…",
+    "ui": "open MLflow on the studies: port=5000",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns the exit code: 0 the answer is there, 1 partial, 2 the request was wrong."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if not given or given[0] not in VERBS:
+        print(_wrong_verb(given), file=sys.stderr)
+        return REQUEST_WRONG
+    verb, *overrides = given
+    return int(importlib.import_module(f"bench.cli.{verb}").run(overrides))
+
+
+def usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:<{width}}  {meaning}" for name, meaning in VERBS.items())
+    return (
+        "python -m bench VERB option=value …\n\n"
+        f"{verbs}\n\n"
+        "Every verb takes results=FOLDER and out=FILE (the answer as JSON as well).\n"
+        "python -m bench VERB --help lists its options; --cfg job shows them as they would be used.\n"
+        "Exit codes: 0 the answer is there, 1 something asked for is missing, 2 the request was wrong."
+    )
+
+
+def _wrong_verb(given: Sequence[str]) -> str:
+    verbs = ", ".join(VERBS)
+    if not given:
+        return f"Which verb? There are {verbs}; python -m bench --help explains them."
+    close = difflib.get_close_matches(given[0], VERBS, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"{given[0]}: no such verb; {hint}There are {verbs}."

@@ -1,0 +1,95 @@
+"""A study directory's projections: frontier files, table, plots, MLflow. All are rebuilt from its records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench.frontier import Frontier, build_frontier, read_frontier, write_frontier
+from bench.records import read_records, read_study
+from bench.report import render_table, write_plots, write_table
+from bench.spec import SpecError, from_mapping, to_mapping
+from bench.track import TrackError, default_tracking_uri, open_ui_command, publish_study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracker:
+    """The Hydra group `tracker`."""
+
+    name: str
+    """`mlflow` or `none`."""
+    uri: str | None = None
+    """Tracking store; None takes MLFLOW_TRACKING_URI, else `mlflow.db` in the results folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyView:
+    directory: Path
+    frontier: Frontier
+    plot: Path | None
+    """The picture to look at first; None where nothing was measured."""
+
+    def data(self) -> Any:
+        return to_mapping(self.frontier)
+
+    def print(self) -> None:
+        if sys.stdout.isatty():
+            Console().print(render_table(self.frontier))
+        else:
+            write_table(self.frontier, sys.stdout)
+        print(f"\nstudy: {shown(self.directory)}")
+        if self.plot is not None:
+            print(f"plot:  {shown(self.plot)}")
+
+
+def draw(directory: Path) -> StudyView:
+    """Builds the frontier from the study's records and writes its files and plots."""
+    study = read_study(directory)
+    frontier = build_frontier(study, read_records(directory))
+    write_frontier(directory, frontier)
+    pictures = write_plots(directory, study, frontier)
+    plot = next((path for path in pictures if path.suffix == ".png"), None)
+    return StudyView(directory=directory, frontier=frontier, plot=plot)
+
+
+def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:
+    """Brings the study to the tracker and prints how to open it; False where the store could not take it.
+
+    A store that is down costs nothing that was measured, so it is told and not raised.
+    """
+    tracker = _tracker(options)
+    if tracker.name == "none":
+        return True
+    uri = tracker.uri or default_tracking_uri(results)
+    try:
+        published = publish_study(directory, read_study(directory), read_frontier(directory), uri)
+        print(f"MLflow: {published.experiment_name}; open it with\n  {open_ui_command(uri)}")
+    except TrackError as error:
+        print(f"boundary-bench: not published: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def tracking_uri(results: Path, options: Mapping[str, Any]) -> str:
+    tracker = _tracker(options)
+    if tracker.name == "none":
+        raise SpecError("tracker=none has no MLflow store to open; use tracker=mlflow")
+    return tracker.uri or default_tracking_uri(results)
+
+
+def shown(path: Path) -> str:
+    """Relative where it is below the current folder: shorter, and as a person would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _tracker(options: Mapping[str, Any]) -> Tracker:
+    tracker = from_mapping(Tracker, options, where="tracker")
+    if tracker.name not in ("mlflow", "none"):
+        raise SpecError(f"tracker.name: {tracker.name!r} is not one of mlflow, none")
+    return tracker

@@ -1,0 +1,21 @@
+"""`publish`: rebuild the MLflow runs of a stored study; a study that is published already stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.cli.answer import COMPLETE, PARTIAL, Answer
+from bench.cli.entry import Options, run_verb
+from bench.cli.project import draw, publish
+from bench.cli.studies import find_study
+
+
+def run(overrides: Sequence[str]) -> int:
+    return run_verb("publish", republish, overrides)
+
+
+def republish(options: Options) -> Answer:
+    directory = find_study(options["study"], options["results"])
+    draw(directory)
+    published = publish(directory, options["results"], options["tracker"])
+    return Answer(exit_code=COMPLETE if published else PARTIAL, data={"study": str(directory), "published": published})

@@ -1,0 +1,83 @@
+"""`sweep`: measure a model's frontier, or whatever of it is not measured yet, and show it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.cli.answer import COMPLETE, PARTIAL, Answer
+from bench.cli.entry import Options, run_verb
+from bench.cli.progress import ProgressDisplay
+from bench.cli.project import StudyView, draw, publish
+from bench.cli.recorded import recorded
+from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
+from bench.frontier import Trial
+from bench.placement import check_modules, generate_placements
+from bench.spec import ChainInfo, PlacementEntry, StudySpec, control_key
+from bench.study import probe_worker, run_study
+
+ANSWERS = ("ok", "no-effect", "invalid")
+"""Outcomes that say what a placement does; any other leaves the question open."""
+
+OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "reference", "results", "tracker")
+
+
+def run(overrides: Sequence[str]) -> int:
+    return run_verb("sweep", sweep, overrides)
+
+
+def sweep(options: Options) -> Answer:
+    results: Path = options["results"]
+    study = plan_study(options)
+    with ProgressDisplay() as display:
+        directory = run_study(study, results, watch=display)
+    view = draw(directory)
+    view.print()
+    published = publish(directory, results, options["tracker"])
+    complete = published and answered(view.frontier.trials, study.placements)
+    return Answer(exit_code=COMPLETE if complete else PARTIAL, data=answer_data(view))
+
+
+def plan_study(options: Options) -> StudySpec:
+    """The resolved study: controls with their facts as executed, and the placements that the model can take."""
+    refuse_unknown(options, OPTIONS)
+    controls = controls_of(options)
+    caps = caps_of(options)
+    probe = probe_worker(controls)
+    controls = dataclasses.replace(controls, facts=probe.facts)
+    entries, reference = _placements(options, probe.chains)
+    check_modules(entries, probe.modules)
+    return StudySpec(
+        name=controls.model.name,
+        key=control_key(controls),
+        controls=controls,
+        placements=entries,
+        chains=tuple(probe.chains),
+        caps=caps,
+        reference=reference,
+        recorded=recorded(),
+    )
+
+
+def answered(trials: Sequence[Trial], asked: Sequence[PlacementEntry]) -> bool:
+    """Whether every placement asked for has an answer, and at least one was measured."""
+    outcomes = {trial.placement: trial.outcome for trial in trials}
+    return "ok" in outcomes.values() and all(outcomes.get(entry.text) in ANSWERS for entry in asked)
+
+
+def answer_data(view: StudyView) -> dict[str, Any]:
+    return {"study": str(view.directory), "plot": str(view.plot) if view.plot else None, "frontier": view.data()}
+
+
+def _placements(
+    options: Mapping[str, Any], chains: Sequence[ChainInfo]
+) -> tuple[tuple[PlacementEntry, ...], str | None]:
+    """The placements asked for, the chosen reference among them, and the reference's canonical text."""
+    entries = generate_placements(options["placements"], chains)
+    if options["reference"] is None:
+        return entries, None
+    (reference,) = generate_placements({"explicit": [options["reference"]]}, chains)
+    known = any(entry.text == reference.text for entry in entries)
+    return (entries if known else (reference, *entries)), reference.text

@@ -1,0 +1,104 @@
+"""Trials to a frontier: dominance, its uncertainty, knee, hypervolume, and what a reader must know."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.frontier.confidence import frontier_confidence
+from bench.frontier.dominance import Point, nondominated
+from bench.frontier.hypervolume import PEAK_RATIO_BOUND, TIME_RATIO_BOUND, dominated_area
+from bench.frontier.knee import knee_index
+from bench.frontier.notes import frontier_notes
+from bench.frontier.reference import choose_reference
+from bench.frontier.trials import OK, summarize_trials
+from bench.frontier.types import Frontier, Hypervolume, Trial
+from bench.records import Records, TimeSample, study_path
+from bench.spec import Controls, StudySpec, to_mapping
+from bench.stats import paired_ratios
+
+
+def build_frontier(study: StudySpec, records: Records, capacity_bytes: int | None = None) -> Frontier:
+    """The frontier of one study; join studies of one key with `merge_records` first.
+
+    Args:
+        study: names placements and controls; its order of placements is kept.
+        records: the study's records, of a finished or an unfinished one.
+        capacity_bytes: memory of the device, for the reader; None where it is unknown.
+    """
+    reference = choose_reference(study, records)
+    trials = _judge(summarize_trials(study, records), records, reference)
+    frontier = sorted(
+        (trial for trial in trials if trial.on_frontier), key=lambda trial: _point(trial)[::-1], reverse=True
+    )
+    facts = study.controls.facts
+    knee = knee_index([_point(trial) for trial in frontier])
+    return Frontier(
+        study=study_path(Path(), study).name,
+        key=study.key,
+        model=study.controls.model.name,
+        device=facts.device_name if facts is not None else study.controls.device.kind,
+        reference=reference,
+        trials=trials,
+        frontier=tuple(trial.placement for trial in frontier),
+        knee=frontier[knee].placement if knee is not None else None,
+        hypervolume=_hypervolume(trials, reference),
+        capacity_bytes=capacity_bytes,
+        notes=frontier_notes(study, records, trials, reference),
+        controls=_flat_controls(study.controls),
+    )
+
+
+def _judge(trials: Sequence[Trial], records: Records, reference: str | None) -> tuple[Trial, ...]:
+    valid = [trial for trial in trials if trial.outcome == OK]
+    kept = dict(
+        zip((trial.placement for trial in valid), nondominated([_point(trial) for trial in valid]), strict=True)
+    )
+    confidence: dict[str, float | None] = {}
+    if reference is not None:
+        ratios = paired_ratios((s for s in records.of(TimeSample) if s.placement in kept), reference)
+        confidence = frontier_confidence(records, ratios, {trial.placement: _peak(trial) for trial in valid})
+    return tuple(
+        dataclasses.replace(
+            trial,
+            on_frontier=kept.get(trial.placement, False),
+            frontier_confidence=confidence.get(trial.placement),
+        )
+        for trial in trials
+    )
+
+
+def _hypervolume(trials: Sequence[Trial], reference: str | None) -> Hypervolume | None:
+    if reference is None:
+        return None
+    reference_peak = next(_peak(trial) for trial in trials if trial.placement == reference)
+    points = [(time, peak / reference_peak) for time, peak in (_point(t) for t in trials if t.on_frontier)]
+    return Hypervolume(
+        value=dominated_area(points), time_ratio_bound=TIME_RATIO_BOUND, peak_ratio_bound=PEAK_RATIO_BOUND
+    )
+
+
+def _point(trial: Trial) -> Point:
+    assert trial.time_ratio is not None, "only ok trials are points"
+    return trial.time_ratio, _peak(trial)
+
+
+def _peak(trial: Trial) -> int:
+    assert trial.peak_allocated_bytes is not None, "only ok trials have a peak"
+    return trial.peak_allocated_bytes
+
+
+def _flat_controls(controls: Controls) -> dict[str, object]:
+    flat: dict[str, object] = {}
+
+    def walk(value: Any, name: str) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{name}.{key}" if name else key)
+        else:
+            flat[name] = value
+
+    walk(to_mapping(controls), "")
+    return flat

@@ -1,0 +1,85 @@
+"""How surely a placement is on the frontier: the share of resampled studies in which it is.
+
+The peaks are exact and stay; the rounds are drawn again. A draw takes whole rounds, the same for all placements, so a
+slow moment that hit several placements stays shared; from each execution it takes as many rounds as that one has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.frontier.dominance import nondominated_rows
+from bench.records import Records, RoundDone
+from bench.stats import MIN_PAIRS, PairedRatio
+
+NUM_RESAMPLES = 2000
+SEED = 20150
+TIE_DECIMALS = 12
+"""Log ratios closer than this are equal: sums of the same numbers may differ in their last digits."""
+
+Round = tuple[int, str, int]
+"""Execution, process, number of the round."""
+
+
+def frontier_confidence(
+    records: Records, ratios: Mapping[str, Sequence[PairedRatio]], peaks: Mapping[str, int]
+) -> dict[str, float | None]:
+    """Placement → share of resamples in which no other placement of `peaks` dominates it.
+
+    Args:
+        records: give the complete rounds; a round that a kill cut short is not drawn.
+        ratios: paired ratios of at least each placement in `peaks`. A study may have been extended by placements
+            measured beside the reference alone: each ratio is the mean over those drawn rounds which have it, and the
+            placement's mean over all of its rounds where none was drawn.
+        peaks: valid placement → peak bytes.
+
+    Returns:
+        None for a placement with fewer than MIN_PAIRS ratios: two rounds drawn again say nothing about the next one.
+    """
+    placements = list(peaks)
+    complete = sorted({(done.execution, done.process, done.round) for done in records.of(RoundDone)})
+    if not placements or not complete:
+        return dict.fromkeys(placements)
+    log_ratios = _table(complete, [ratios[placement] for placement in placements])
+    overall = np.array([np.mean([ratio.log_ratio for ratio in ratios[placement]]) for placement in placements])
+    means = np.round(_resampled_means(_draws(complete), log_ratios, overall), TIE_DECIMALS)
+    kept = nondominated_rows(means, np.array([peaks[placement] for placement in placements], dtype=np.float64))
+    shares = kept.mean(axis=0)
+    return {
+        placement: float(share) if len(ratios[placement]) >= MIN_PAIRS else None
+        for placement, share in zip(placements, shares, strict=True)
+    }
+
+
+def _table(complete: Sequence[Round], ratios: Sequence[Sequence[PairedRatio]]) -> npt.NDArray[np.float64]:
+    """Log ratios, rounds × placements; NaN where a placement was not in a round."""
+    row = {key: index for index, key in enumerate(complete)}
+    table = np.full((len(complete), len(ratios)), np.nan)
+    for column, of_placement in enumerate(ratios):
+        for ratio in of_placement:
+            index = row.get((ratio.execution, ratio.process, ratio.round))
+            if index is not None:
+                table[index, column] = ratio.log_ratio
+    return table
+
+
+def _draws(complete: Sequence[Round]) -> npt.NDArray[np.float64]:
+    """How often each round was drawn, resamples × rounds; `complete` is sorted by execution."""
+    generator = np.random.default_rng(SEED)
+    sizes = Counter(execution for execution, _, _ in complete)
+    return np.hstack(
+        [generator.multinomial(size, np.full(size, 1 / size), size=NUM_RESAMPLES) for size in sizes.values()]
+    ).astype(np.float64)
+
+
+def _resampled_means(
+    draws: npt.NDArray[np.float64], log_ratios: npt.NDArray[np.float64], overall: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    present = ~np.isnan(log_ratios)
+    sums = draws @ np.where(present, log_ratios, 0.0)
+    counts = draws @ present.astype(np.float64)
+    return np.where(counts > 0, sums / np.maximum(counts, 1.0), overall)

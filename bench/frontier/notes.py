@@ -1,0 +1,169 @@
+"""The sentences that a reader of a frontier must know: a closed set, and the one place that words them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from bench.frontier.reference import NONE
+from bench.frontier.trials import OK, PENDING
+from bench.frontier.types import Trial
+from bench.records import MemorySample, Records, Stopped, TimeSample
+from bench.spec import StudySpec
+from bench.stats import RatioEstimate, half_width, sample_time_ms
+
+PLATEAU_SHARE = 0.001
+"""Peaks at most this share above the lowest of them are one plateau."""
+REFERENCE_SPREAD_SHARE = 0.1
+"""The reference's slowest round of a process may be this share slower than its fastest before a note says so."""
+NUM_NAMED = 3
+"""Placements, and plateaus, that a note spells out before it counts the rest."""
+
+MIB = 2**20
+
+
+def frontier_notes(
+    study: StudySpec, records: Records, trials: Sequence[Trial], reference: str | None
+) -> tuple[str, ...]:
+    return (
+        *_unmeasured(trials),
+        *_other_reference(study, trials, reference),
+        *_time_cap(records, trials, reference),
+        *_unlowered_peak(trials),
+        *_plateaus(trials),
+        *_differing_peaks(records, trials),
+        *_unsteady_reference(records, reference),
+        *_damaged_lines(records),
+    )
+
+
+def _unmeasured(trials: Sequence[Trial]) -> list[str]:
+    pending = [trial.placement for trial in trials if trial.outcome == PENDING]
+    if not pending:
+        return []
+    return [f"not finished: {len(pending)} of {len(trials)} placements are not measured yet ({_names(pending)})"]
+
+
+def _other_reference(study: StudySpec, trials: Sequence[Trial], reference: str | None) -> list[str]:
+    if reference is None or (reference == NONE and study.reference in (None, NONE)):
+        return []
+    if reference == study.reference:
+        return [f"all ratios are relative to {reference}, the reference that the study asks for, not to `none`"]
+    preferred = [text for text in dict.fromkeys((study.reference, NONE)) if text and text != reference]
+    reasons = ", ".join(f"`{placement}` {_why_unscored(trials, placement)}" for placement in preferred)
+    choice = "" if reference == NONE else ", the fastest placement that the others were measured beside"
+    return [f"{reasons}: all ratios are relative to {reference}{choice}"]
+
+
+def _why_unscored(trials: Sequence[Trial], placement: str) -> str:
+    trial = next((trial for trial in trials if trial.placement == placement), None)
+    if trial is None:
+        return "is not in this study"
+    if trial.outcome == "oom":
+        return f"did not fit ({trial.reason})"
+    return f"has no result ({trial.outcome}: {trial.reason})"
+
+
+def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) -> list[str]:
+    stops: list[Stopped] = records.of(Stopped)
+    capped = [stop for stop in stops if stop.reason == "time cap"]
+    if not capped:
+        return []
+    rounds = " and ".join(str(stop.rounds) for stop in capped)
+    num_executions, num_capped = (len({stop.execution for stop in group}) for group in (stops, capped))
+    where = "" if num_executions == 1 else f" in {num_capped} of {num_executions} executions"
+    reached = f"time cap reached{where} after {rounds} {'round' if rounds == '1' else 'rounds'}"
+    widths = {trial.placement: _half_width(trial) for trial in trials if trial.outcome == OK}
+    widths.pop(reference or "", None)
+    known = {placement: width for placement, width in widths.items() if width is not None}
+    too_few = f"too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
+    if not known:
+        return [f"{reached}: {too_few}" if widths else f"{reached}, and nothing was compared with the reference"]
+    widest = max(known, key=lambda placement: known[placement])
+    sentence = f"{reached}: the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
+    return [sentence if len(known) == len(widths) else f"{sentence}, and {too_few}"]
+
+
+def _half_width(trial: Trial) -> float | None:
+    interval = trial.time_ratio_interval
+    if trial.time_ratio is None or interval is None:
+        return None
+    return half_width(RatioEstimate(ratio=trial.time_ratio, interval=(interval.low, interval.high)))
+
+
+def _unlowered_peak(trials: Sequence[Trial]) -> list[str]:
+    peaks = _peaks(trials)
+    if NONE not in peaks or len(peaks) == 1 or min(peaks.values()) < peaks[NONE]:
+        return []
+    alone = [trial.placement for trial in trials if trial.on_frontier] == [NONE]
+    return ["no placement lowers the peak" + (": `none` is the whole frontier" if alone else " of `none`")]
+
+
+def _plateaus(trials: Sequence[Trial]) -> list[str]:
+    plateaus: list[list[str]] = []
+    peaks = _peaks(trials)
+    for placement in sorted(peaks, key=lambda placement: peaks[placement]):
+        if plateaus and peaks[placement] <= peaks[plateaus[-1][0]] * (1 + PLATEAU_SHARE):
+            plateaus[-1].append(placement)
+        else:
+            plateaus.append([placement])
+    shared = sorted((plateau for plateau in plateaus if len(plateau) > 1), key=len, reverse=True)
+    notes = [
+        f"{len(plateau)} placements have the same peak within 0.1 % ({peaks[plateau[0]] / MIB:.1f} MiB), "
+        f"only time tells them apart: {_names(plateau)}"
+        for plateau in shared[:NUM_NAMED]
+    ]
+    hidden = len(shared) - NUM_NAMED
+    return notes + ([f"{hidden} more groups of placements share a peak within 0.1 %"] if hidden > 0 else [])
+
+
+def _differing_peaks(records: Records, trials: Sequence[Trial]) -> list[str]:
+    valid = _peaks(trials)
+    measured: dict[str, set[int]] = defaultdict(set)
+    for sample in records.of(MemorySample):
+        if sample.placement in valid:
+            measured[sample.placement].add(sample.peak_allocated_bytes)
+    differing = {placement: peaks for placement, peaks in measured.items() if len(peaks) > 1}
+    if not differing:
+        return []
+    widest = max(differing, key=lambda placement: max(differing[placement]) - min(differing[placement]))
+    low, high = min(differing[widest]), max(differing[widest])
+    note = f"the peak of {_names(list(differing))} differs between executions, and the highest counts"
+    return [f"{note}; most for {widest}: {low:,} to {high:,} bytes"]
+
+
+def _unsteady_reference(records: Records, reference: str | None) -> list[str]:
+    times: dict[str, list[float]] = defaultdict(list)
+    for sample in records.of(TimeSample):
+        if sample.placement == reference:
+            times[sample.process].append(sample_time_ms(sample))
+    spread = max((max(of_process) / min(of_process) - 1 for of_process in times.values()), default=0.0)
+    if spread <= REFERENCE_SPREAD_SHARE:
+        return []
+    varied = f"the reference's step time varied by {100 * spread:.0f} % between rounds of one process"
+    return [f"the machine was not steady: {varied}; paired ratios hold, absolute times less"]
+
+
+def _damaged_lines(records: Records) -> list[str]:
+    if not records.damaged_lines:
+        return []
+    numbers = ", ".join(map(str, records.damaged_lines[:NUM_NAMED]))
+    more = len(records.damaged_lines) - NUM_NAMED
+    return [
+        f"{_count(len(records.damaged_lines), 'damaged record line')} skipped in samples.jsonl: {numbers}"
+        + (f" and {more} more" if more > 0 else "")
+    ]
+
+
+def _peaks(trials: Sequence[Trial]) -> dict[str, int]:
+    """Valid placement → peak bytes."""
+    return {trial.placement: trial.peak_allocated_bytes for trial in trials if trial.peak_allocated_bytes is not None}
+
+
+def _names(placements: Sequence[str]) -> str:
+    more = len(placements) - NUM_NAMED
+    return ", ".join(placements[:NUM_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

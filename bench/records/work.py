@@ -1,0 +1,89 @@
+"""What of a study is not measured yet, from its records alone: so a rerun, an extension and a resumed study are one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from bench.records.directory import Records
+from bench.records.types import ExecutionStarted, MemorySample, OutcomeRecord, Record, RoundDone, Stopped, TimeSample
+from bench.spec import StudySpec
+
+PLAIN = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one worker process should do."""
+
+    execution: int
+    placements: tuple[str, ...]
+    """To be measured, the reference first."""
+    weighed: frozenset[str]
+    """Of them, those whose memory this execution has measured."""
+    rounds_done: int
+    """Whole rounds that earlier processes of this execution measured of all of them."""
+    next_round: int
+    """Number of the next round; rounds of one execution are numbered through."""
+    spent_s: float
+    """Wall seconds that earlier processes of this execution took on this work."""
+
+
+def next_work(study: StudySpec, records: Records) -> Work | None:
+    """The first execution with something left to measure, or None where the study is done."""
+    failed = {outcome.placement for outcome in records.of(OutcomeRecord)}
+    for execution in range(study.controls.protocol.executions):
+        mine = [record for record in records.entries if record.execution == execution]
+        settled = {text for record in mine if isinstance(record, Stopped) for text in record.placements} | failed
+        missing = [entry.text for entry in study.placements if entry.text not in settled]
+        if missing:
+            return _work(study, records, execution, mine, missing, failed)
+    return None
+
+
+def choose_reference(study: StudySpec, records: Records, among: Collection[str]) -> str | None:
+    """The placement to pair with: the study's own choice, else `none`, else the fastest measured, else unknown yet."""
+    for text in (study.reference, PLAIN):
+        if text in among:
+            return text
+    times: dict[str, list[float]] = {}
+    for sample in records.of(TimeSample):
+        if sample.placement in among:
+            times.setdefault(sample.placement, []).extend(sample.step_times_ms)
+    return min(times, key=lambda text: statistics.median(times[text])) if times else None
+
+
+def _work(
+    study: StudySpec,
+    records: Records,
+    execution: int,
+    mine: list[Record],
+    missing: list[str],
+    failed: set[str],
+) -> Work:
+    alive = [entry.text for entry in study.placements if entry.text not in failed]
+    reference = choose_reference(study, records, alive)
+    rest = tuple(text for text in missing if text != reference)
+    placements = rest if reference is None else (reference, *rest)
+    processes = {
+        record.process
+        for record in mine
+        if isinstance(record, ExecutionStarted) and set(missing) <= set(record.placements)
+    }
+    return Work(
+        execution=execution,
+        placements=placements,
+        weighed=frozenset(r.placement for r in mine if isinstance(r, MemorySample)) & set(placements),
+        rounds_done=sum(isinstance(record, RoundDone) and record.process in processes for record in mine),
+        next_round=1 + max((r.round for r in mine if isinstance(r, TimeSample)), default=-1),
+        spent_s=_spent_s(mine, processes),
+    )
+
+
+def _spent_s(mine: list[Record], processes: set[str]) -> float:
+    spent = 0.0
+    for process in processes:
+        times = [record.unix_time_s for record in mine if record.process == process]
+        spent += max(times) - min(times)
+    return spent

@@ -1,0 +1,261 @@
+"""Draws step time against peak memory from `frontier_data`: two panels, a key of the frontier, and a caption."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import pandas
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from bench.report.families import FAMILIES, NONE, OTHER
+from bench.report.frontier_data import FrontierData, Mark, Panel
+from bench.report.key_block import (
+    block_height,
+    caption_lines,
+    draw_caption,
+    draw_failures,
+    draw_heading,
+    draw_key,
+    failure_columns,
+    key_columns,
+)
+from bench.report.label_layout import Box, around, centred, place_labels
+from bench.report.page import (
+    FAILURE_COLOUR,
+    GREY,
+    INK,
+    LINE,
+    MARGIN,
+    PAGE_WIDTH,
+    SMALL,
+    add_panel,
+    new_page,
+    style,
+    text_width,
+)
+
+PANEL_HEIGHT = 2.7
+PANEL_TOP = 0.42
+"""Inches between the legend and a panel's frame: its title, and below it the notes on memory lines."""
+AXIS_HEIGHT = 0.5
+LEFT_AXIS_WIDTH = 0.55
+BETWEEN_PANELS = 0.68
+EMPTY_HEIGHT = 0.9
+BLOCK_GAP = 0.1
+FRONTIER_AREA = 42
+DOMINATED_AREA = 20
+TAG_SIZE = 7.5
+LEADER_DISTANCE = 13.0
+"""Points from a mark beyond which a thin line leads to its number."""
+TICK_STEPS = [1, 2, 5, 10]
+
+# Of seaborn's colour-blind palette (Okabe and Ito's), the colours that stand out on white; markers tell families apart
+# where colour does not.
+_PALETTE = ("blue", "orange", "green", "vermilion", "pink", "tan", "rose", "grey", "yellow", "sky")
+_COLOURS = {
+    "every block": "blue",
+    "every k-th block": "sky",
+    "leading blocks": "tan",
+    "submodules": "green",
+    "spans": "orange",
+    "nested spans": "vermilion",
+    "policies": "pink",
+    "checkpoint options": "yellow",
+    OTHER: "grey",
+}
+_INK_FAMILIES = {NONE: INK, "explicit": "#4d4d4d", "planned": "#5b2a86"}
+_SHAPES = dict(zip(FAMILIES, ("D", "s", "o", "<", "^", "P", "h", "v", "p", "*", "d", "8"), strict=True))
+
+
+def family_markers() -> dict[str, tuple[str, str]]:
+    """Family → colour and marker, the same in every plot."""
+    palette = seaborn.color_palette("colorblind").as_hex()
+    colours = {family: palette[_PALETTE.index(name)] for family, name in _COLOURS.items()} | _INK_FAMILIES
+    return {family: (colours[family], _SHAPES[family]) for family in FAMILIES}
+
+
+def draw_frontier(data: FrontierData, caption: str) -> Figure:
+    """The figure of a study's frontier; where nothing was measured it says so."""
+    with style():
+        return _draw(data, caption)
+
+
+def _draw(data: FrontierData, caption: str) -> Figure:
+    markers = family_markers()
+    legend = _legend_rows(data)
+    key, failures, lines = key_columns(data), failure_columns(data), caption_lines(caption)
+    legend_top = MARGIN
+    panel_top = legend_top + len(legend) * 0.17 + PANEL_TOP
+    key_top = panel_top + PANEL_HEIGHT + AXIS_HEIGHT if data.panels else MARGIN + EMPTY_HEIGHT
+    failures_top = key_top + block_height(key) + (LINE + BLOCK_GAP if key else 0.0)
+    failures_height = block_height(failures) + LINE + 0.1 if failures else 0.0
+    caption_top = failures_top + failures_height + (BLOCK_GAP if failures else 0.0)
+    figure, layer = new_page(caption_top + len(lines) * LINE + MARGIN)
+    _draw_legend(layer, legend, legend_top, markers)
+    for panel, (left, width) in zip(data.panels, _panel_places(len(data.panels)), strict=True):
+        _draw_panel(add_panel(figure, left, panel_top, width, PANEL_HEIGHT), panel, markers)
+    if data.headline:
+        layer.text(PAGE_WIDTH / 2, MARGIN + EMPTY_HEIGHT / 2, data.headline, ha="center", va="center", fontsize=10)
+    draw_key(layer, data, key, key_top, markers)
+    if failures:
+        layer.axhspan(failures_top, failures_top + failures_height, 0.01, 0.99, color="#f7f0f0", lw=0)
+        draw_heading(layer, _failures_heading(data), failures_top + 0.04)
+        draw_failures(layer, failures, failures_top + LINE + 0.06)
+    draw_caption(layer, lines, caption_top)
+    return figure
+
+
+def _failures_heading(data: FrontierData) -> str:
+    return "Not scored" + (" (letters: measured, and not valid)" if any(f.tag for f in data.failures) else "")
+
+
+def _panel_places(num_panels: int) -> list[tuple[float, float]]:
+    room = PAGE_WIDTH - 2 * MARGIN - LEFT_AXIS_WIDTH - (num_panels - 1) * BETWEEN_PANELS
+    width = room / max(num_panels, 1)
+    return [(MARGIN + LEFT_AXIS_WIDTH + index * (width + BETWEEN_PANELS), width) for index in range(num_panels)]
+
+
+def _draw_panel(axes: Axes, panel: Panel, markers: dict[str, tuple[str, str]]) -> None:
+    axes.set_xlim(*panel.x_limits)
+    axes.set_ylim(*panel.y_limits)
+    axes.set_title(panel.title, loc="left", pad=18, fontweight="bold")
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
+    if panel.is_relative:
+        decimals = 2 if panel.y_limits[1] - panel.y_limits[0] > 0.05 else 3
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:.{decimals}f}"))
+    seaborn.despine(ax=axes)
+    _draw_steps(axes, panel)
+    _draw_memory_lines(axes, panel)
+    _draw_marks(axes, panel, markers)
+    _draw_tags(axes, panel)
+
+
+def _draw_steps(axes: Axes, panel: Panel) -> None:
+    """The step line, and lightly what follows from it beyond its ends."""
+    if not panel.steps:
+        return
+    xs, ys = zip(*panel.steps, strict=True)
+    axes.plot(xs, ys, color=INK, lw=1.1, zorder=2, label="frontier")
+    axes.plot([xs[0], xs[0]], [ys[0], panel.y_limits[1]], color=INK, lw=0.7, ls=":", zorder=2)
+    axes.plot([xs[-1], panel.x_limits[1]], [ys[-1], ys[-1]], color=INK, lw=0.7, ls=":", zorder=2)
+
+
+def _draw_memory_lines(axes: Axes, panel: Panel) -> None:
+    """Lines with their name above the frame, where no mark can be; a line beyond the axis is an arrow there."""
+    low, high = panel.x_limits
+    for line in panel.lines:
+        share = (line.x - low) / (high - low)
+        if line.is_inside:
+            axes.axvline(line.x, color=GREY, lw=1.0, ls=(0, (4, 2)), zorder=1)
+        text = line.label if line.is_inside else f"◂ {line.label}" if line.is_below else f"{line.label} ▸"
+        share = share if line.is_inside else 0.0 if line.is_below else 1.0
+        side = "left" if share < 0.35 else "right" if share > 0.65 else "center"
+        place = {"left": max(share - 0.03, 0.0), "right": min(share + 0.03, 1.0), "center": share}[side]
+        axes.annotate(
+            text, (place, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", ha=side, va="bottom",
+            fontsize=SMALL, color=GREY, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _draw_marks(axes: Axes, panel: Panel, markers: dict[str, tuple[str, str]]) -> None:
+    for mark in panel.marks:
+        if mark.y_high > mark.y_low:
+            colour = markers[mark.family][0] if mark.is_valid else FAILURE_COLOUR
+            axes.vlines(mark.x, mark.y_low, mark.y_high, color=colour, lw=1.0, zorder=2.5)
+    looks = ((False, DOMINATED_AREA, "none", 0.65), (True, FRONTIER_AREA, "white", 1.0))
+    for on_frontier, area, edge, opacity in looks:
+        frame = pandas.DataFrame(
+            [(m.x, m.y, m.family) for m in panel.marks if m.is_valid and m.on_frontier == on_frontier],
+            columns=["x", "y", "family"],
+        )
+        if len(frame):
+            seaborn.scatterplot(
+                frame, x="x", y="y", hue="family", style="family", ax=axes, legend=False, s=area, alpha=opacity,
+                edgecolor=edge, linewidth=0.6, zorder=3 + on_frontier,
+                palette={family: colour for family, (colour, _) in markers.items()},
+                markers={family: shape for family, (_, shape) in markers.items()},
+            )  # fmt: skip
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    for mark in panel.marks:
+        if not mark.is_valid:
+            axes.plot(mark.x, mark.y, "x", color=FAILURE_COLOUR, markersize=6, mew=1.4, zorder=4)
+        if mark.is_knee:
+            axes.plot(mark.x, mark.y, "o", mfc="none", mec=INK, mew=0.9, markersize=11, zorder=3.5)
+
+
+def _draw_tags(axes: Axes, panel: Panel) -> None:
+    """Numbers beside the frontier's marks, with a thin line to the mark where they had to go far."""
+    to_points = 72 / axes.figure.dpi
+
+    def points(x: float, y: float) -> tuple[float, float]:
+        px, py = axes.transData.transform((x, y)) * to_points
+        return float(px), float(py)
+
+    tagged = [mark for mark in panel.marks if mark.tag]
+    corners = [points(*corner) for corner in panel.steps]
+    obstacles = [box for mark in panel.marks for box in _boxes(mark, points)]
+    obstacles += [around(*start, *end, 1.0) for start, end in itertools.pairwise(corners)]
+    sizes = [(72 * text_width(mark.tag, TAG_SIZE) + 2.5, TAG_SIZE + 0.5) for mark in tagged]
+    frame = axes.get_window_extent()
+    bounds = Box(*(float(value) * to_points for value in (frame.x0, frame.y0, frame.x1, frame.y1)))
+    lines = [points(line.x, 0)[0] for line in panel.lines if line.is_inside]
+    obstacles += [around(x, bounds.bottom, x, bounds.top, 1.0) for x in lines]
+    centres = place_labels([points(m.x, m.y) for m in tagged], sizes, obstacles, bounds, distance=9.5)
+    for mark, centre in zip(tagged, centres, strict=True):
+        anchor = points(mark.x, mark.y)
+        offset = (centre[0] - anchor[0], centre[1] - anchor[1])
+        is_far = math.hypot(*offset) > LEADER_DISTANCE
+        text = axes.annotate(
+            mark.tag, (mark.x, mark.y), offset, textcoords="offset points", ha="center", va="center",
+            fontsize=TAG_SIZE, fontweight="bold", color=INK if mark.is_valid else FAILURE_COLOUR, zorder=5,
+            arrowprops={"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if is_far else None,
+        )  # fmt: skip
+        text.set_path_effects([withStroke(linewidth=1.8, foreground="white")])
+
+
+def _boxes(mark: Mark, points: Callable[[float, float], tuple[float, float]]) -> list[Box]:
+    x, y = points(mark.x, mark.y)
+    size = 11.0 if mark.is_knee else 8.0 if mark.on_frontier or not mark.is_valid else 6.0
+    low, high = points(mark.x, mark.y_low)[1], points(mark.x, mark.y_high)[1]
+    return [centred(x, y, size, size), Box(x - 1, low, x + 1, high)]
+
+
+def _legend_rows(data: FrontierData) -> list[list[tuple[str, float]]]:
+    """Family names with their place from the left, broken into rows."""
+    names = [*data.families]
+    if any(mark.is_knee for panel in data.panels for mark in panel.marks):
+        names.append("knee")
+    rows: list[list[tuple[str, float]]] = []
+    left = PAGE_WIDTH
+    for name in names:
+        width = 0.28 + text_width(name, SMALL + 0.5)
+        if left + width > PAGE_WIDTH - MARGIN:
+            rows.append([])
+            left = MARGIN + 0.06
+        rows[-1].append((name, left))
+        left += width + 0.08
+    return rows
+
+
+def _draw_legend(
+    layer: Axes, rows: list[list[tuple[str, float]]], top: float, markers: dict[str, tuple[str, str]]
+) -> None:
+    for index, row in enumerate(rows):
+        y = top + (index + 0.5) * 0.17
+        for name, left in row:
+            if name == "knee":
+                layer.plot(left, y, "o", mfc="none", mec=INK, mew=0.9, markersize=7)
+            else:
+                layer.plot(left, y, markers[name][1], color=markers[name][0], markersize=5, mec="white", mew=0.4)
+            layer.text(left + 0.1, y, name, va="center_baseline", fontsize=SMALL + 0.5, color=INK)

@@ -1,0 +1,89 @@
+"""Numbers as a reader sees them: units chosen once for a whole table or axis, digits decided by the interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.frontier.types import Interval
+
+ABSENT = "–"
+"""What stands where nothing was measured."""
+
+RATIO_DECIMALS_MAX = 4
+MEMORY_SIZES = (("B", 1), ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40))
+TIME_SIZES = (("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
+
+
+@dataclass(frozen=True)
+class Unit:
+    name: str
+    size: float
+    """Bytes, or milliseconds, in one unit."""
+    decimals: int
+    """Decimals that show four digits of the largest value."""
+
+    def of(self, value: float) -> float:
+        return value / self.size
+
+    def text(self, value: float | None) -> str:
+        return ABSENT if value is None else f"{self.of(value):.{self.decimals}f}"
+
+
+def memory_unit(num_bytes: Iterable[float | None]) -> Unit:
+    """The smallest binary unit in which the largest value stays below 10,000."""
+    largest = max((abs(value) for value in num_bytes if value is not None), default=0)
+    name, size = next((unit for unit in MEMORY_SIZES if largest < 10_000 * unit[1]), MEMORY_SIZES[-1])
+    return Unit(name, size, 0 if size == 1 else _four_digits(largest / size))
+
+
+def time_unit(times_ms: Iterable[float | None]) -> Unit:
+    """The largest of µs, ms and s in which the largest value is at least 1."""
+    largest = max((value for value in times_ms if value is not None), default=0.0)
+    name, size = next((unit for unit in reversed(TIME_SIZES) if largest >= unit[1]), TIME_SIZES[1])
+    return Unit(name, size, _four_digits(largest / size))
+
+
+def _four_digits(value: float) -> int:
+    return 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+
+
+def half_width(ratio: float, interval: Interval) -> float:
+    """The longer arm of an interval."""
+    return max(ratio - interval.low, interval.high - ratio, 0.0)
+
+
+def supported_decimals(uncertainty: float) -> int:
+    """Decimals at which `uncertainty` has one digit, or two where the first is a 1 (the Particle Data Group's rule)."""
+    if uncertainty <= 0:
+        return RATIO_DECIMALS_MAX
+    exponent = math.floor(math.log10(uncertainty))
+    leading = uncertainty / 10.0**exponent
+    return min(max(-exponent + (leading < 1.95), 0), RATIO_DECIMALS_MAX)
+
+
+def ratio_text(ratio: float | None, interval: Interval | None, is_reference: bool = False) -> str:
+    """`×1.18 ± 0.02`; the reference is `×1`; without an interval `×1.2 ± ?`."""
+    if ratio is None:
+        return ABSENT
+    if is_reference:
+        return "×1"
+    if interval is None:
+        return f"×{ratio:.1f} ± ?"
+    width = max(half_width(ratio, interval), 10.0**-RATIO_DECIMALS_MAX)
+    decimals = supported_decimals(width)
+    return f"×{ratio:.{decimals}f} ± {width:.{decimals}f}"
+
+
+def time_text(time_ms: float | None, unit: Unit, relative_half_width: float | None) -> str:
+    """A step time with the digits that its relative uncertainty supports; two digits where that is unknown."""
+    if time_ms is None:
+        return ABSENT
+    value = unit.of(time_ms)
+    uncertainty = value * (relative_half_width if relative_half_width else 0.05)
+    return f"{value:.{min(supported_decimals(uncertainty), unit.decimals)}f}"
+
+
+def share_text(share: float | None, decimals: int = 1) -> str:
+    return ABSENT if share is None else f"{100 * share:.{decimals}f} %"

@@ -1,0 +1,41 @@
+"""Quantities of a trial relative to the study's reference. None wherever a part of them was not measured."""
+
+from __future__ import annotations
+
+from bench.frontier.types import Frontier, Trial
+
+
+def reference_trial(frontier: Frontier) -> Trial | None:
+    return next((trial for trial in frontier.trials if trial.placement == frontier.reference), None)
+
+
+def persistent_floor(frontier: Frontier) -> int | None:
+    """Bytes allocated between steps, which no placement can move: the reference's, else the least of any trial."""
+    reference = reference_trial(frontier)
+    if reference is not None and reference.persistent_bytes is not None:
+        return reference.persistent_bytes
+    return min((t.persistent_bytes for t in frontier.trials if t.persistent_bytes is not None), default=None)
+
+
+def peak_share(trial: Trial, reference: Trial | None) -> float | None:
+    """Peak over the reference's peak."""
+    if reference is None or trial.peak_allocated_bytes is None or not reference.peak_allocated_bytes:
+        return None
+    return trial.peak_allocated_bytes / reference.peak_allocated_bytes
+
+
+def saving_share(trial: Trial, reference: Trial | None) -> float | None:
+    """Bytes saved at the peak as a share of what could move: the reference's peak above its persistent state."""
+    if reference is None or trial.peak_allocated_bytes is None:
+        return None
+    if reference.peak_allocated_bytes is None or reference.persistent_bytes is None:
+        return None
+    movable = reference.peak_allocated_bytes - reference.persistent_bytes
+    return (reference.peak_allocated_bytes - trial.peak_allocated_bytes) / movable if movable > 0 else None
+
+
+def replay_share(trial: Trial, reference: Trial | None) -> float | None:
+    """Replayed FLOPs as a share of the FLOPs of the reference's step."""
+    if reference is None or trial.replay_flops is None or not reference.step_flops:
+        return None
+    return trial.replay_flops / reference.step_flops

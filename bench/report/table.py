@@ -1,0 +1,134 @@
+"""A study's result as a table for a terminal: the frontier, then the dominated, then what could not be scored."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from bench.frontier.types import Frontier, Trial
+from bench.report.labels import common_prefix, fold, short_label
+from bench.report.quantities import ABSENT, half_width, memory_unit, ratio_text, share_text, time_text, time_unit
+from bench.report.shares import peak_share, reference_trial, replay_share, saving_share
+
+FRONTIER_MARK = "●"
+KNEE_MARK = "★"
+DEFAULT_WIDTH = 120
+LABEL_WIDTH_MIN = 16
+
+LEGEND = (
+    f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee; saved: share of what could move (reference's peak − "
+    "persistent); replay: replayed FLOPs over the reference's step; sure: resamples in which it is on the frontier"
+)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A placement that is folded at its joints to the width of its column, never cut."""
+
+    label: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from (Text(line) for line in fold(self.label, options.max_width))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(LABEL_WIDTH_MIN, len(self.label)), len(self.label)).with_maximum(options.max_width)
+
+
+def render_table(frontier: Frontier) -> RenderableType:
+    """The table, its legend and the study's notes; fits terminals from 80 columns."""
+    prefix = common_prefix(trial.placement for trial in frontier.trials)
+    parts: list[RenderableType] = [Text(f"{frontier.study}  {frontier.model} on {frontier.device}", style="bold")]
+    scored = _scored(frontier)
+    failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
+    if scored:
+        parts += [_scored_table(frontier, scored, prefix), _small(LEGEND)]
+    else:
+        parts.append(Text("No placement was measured." if frontier.trials else "The study has no placement yet."))
+    if failed:
+        parts += [Text(), _failed_table(failed, prefix)]
+    if prefix:
+        parts.append(_small(f"placements are shown without their common prefix `{prefix}`"))
+    parts += [Text(f"note: {note}", style="yellow") for note in frontier.notes]
+    return Group(*parts)
+
+
+def write_table(frontier: Frontier, file: TextIO, width: int = DEFAULT_WIDTH) -> None:
+    """Writes the table as plain text, `width` characters wide, without a trailing blank in any line."""
+    console = Console(width=width, color_system=None, force_terminal=False, highlight=False, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(render_table(frontier))
+    file.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())
+
+
+def _scored(frontier: Frontier) -> list[Trial]:
+    """Frontier trials from the highest peak to the lowest, then the dominated ones in the same order."""
+    trials = {trial.placement: trial for trial in frontier.trials}
+    dominated = [t for t in frontier.trials if t.outcome == "ok" and t.placement not in frontier.frontier]
+    dominated.sort(key=lambda trial: -(trial.peak_allocated_bytes or 0))
+    return [*(trials[placement] for placement in frontier.frontier), *dominated]
+
+
+def _scored_table(frontier: Frontier, scored: list[Trial], prefix: str) -> Table:
+    reference = reference_trial(frontier)
+    memory = memory_unit(trial.peak_allocated_bytes for trial in scored)
+    time = time_unit(trial.step_time_ms for trial in scored)
+    typical = _typical_half_width(scored)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("placement", min_width=LABEL_WIDTH_MIN)
+    for header in (f"step\n{time.name}", "time\nratio", f"peak\n{memory.name}", "of\nref.", "saved", "replay", "sure"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for index, trial in enumerate(scored):
+        is_reference = trial.placement == frontier.reference
+        on_frontier = trial.placement in frontier.frontier
+        table.add_row(
+            KNEE_MARK if trial.placement == frontier.knee else FRONTIER_MARK if on_frontier else "",
+            Folded(short_label(trial.placement, prefix) + (" (reference)" if is_reference else "")),
+            time_text(trial.step_time_ms, time, _relative_half_width(trial) or typical),
+            ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
+            memory.text(trial.peak_allocated_bytes),
+            share_text(peak_share(trial, reference)),
+            share_text(saving_share(trial, reference)),
+            share_text(replay_share(trial, reference)),
+            share_text(trial.frontier_confidence, decimals=0),
+            style="bold" if on_frontier else "",
+            end_section=index + 1 == len(frontier.frontier) < len(scored),
+        )
+    return table
+
+
+def _failed_table(failed: list[Trial], prefix: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("not scored", min_width=LABEL_WIDTH_MIN, max_width=60)
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for trial in failed:
+        table.add_row(
+            Folded(short_label(trial.placement, prefix)),
+            Text(trial.outcome, style="red"),
+            Text(trial.reason or ABSENT),
+        )
+    return table
+
+
+def _relative_half_width(trial: Trial) -> float | None:
+    if trial.time_ratio is None or trial.time_ratio_interval is None:
+        return None
+    return half_width(trial.time_ratio, trial.time_ratio_interval) / trial.time_ratio or None
+
+
+def _typical_half_width(trials: list[Trial]) -> float | None:
+    """Stands in for the reference, whose own ratio has no width."""
+    widths = [width for trial in trials if (width := _relative_half_width(trial))]
+    return statistics.median(widths) if widths else None
+
+
+def _small(text: str) -> Text:
+    return Text(text, style="dim")

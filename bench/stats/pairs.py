@@ -1,0 +1,73 @@
+"""Time samples to ratios, paired with the reference measured in the same round of the same process.
+
+Only such pairs share the machine's state, so a slow hour or a throttled clock cancels out of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.records import TimeSample
+from bench.stats.interval import half_width, ratio_interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedRatio:
+    execution: int
+    process: str
+    round: int
+    log_ratio: float
+    """Natural logarithm of the placement's sample time over the reference's; 0.0 for the reference itself."""
+
+
+def paired_ratios(samples: Iterable[TimeSample], reference: str) -> dict[str, tuple[PairedRatio, ...]]:
+    """Placement → its ratios in the order of the samples. A sample whose round lacks the reference gives none.
+
+    Raises:
+        ValueError: a sample has no positive step time.
+    """
+    samples = tuple(samples)
+    reference_ms = {_round(sample): sample_time_ms(sample) for sample in samples if sample.placement == reference}
+    ratios: dict[str, list[PairedRatio]] = {}
+    for sample in samples:
+        paired_with_ms = reference_ms.get(_round(sample))
+        if paired_with_ms is not None:
+            ratio = PairedRatio(
+                execution=sample.execution,
+                process=sample.process,
+                round=sample.round,
+                log_ratio=math.log(sample_time_ms(sample) / paired_with_ms),
+            )
+            ratios.setdefault(sample.placement, []).append(ratio)
+    return {placement: tuple(of_placement) for placement, of_placement in ratios.items()}
+
+
+def half_widths(samples: Iterable[TimeSample], reference: str, confidence: float = 0.95) -> dict[str, float | None]:
+    """Placement → half-width of its paired ratio's interval, as a share; None where too few rounds give one.
+
+    It has every placement of `samples` but the reference, whose ratio is 1 by definition.
+    """
+    samples = tuple(samples)
+    ratios = paired_ratios(samples, reference)
+    widths: dict[str, float | None] = {}
+    for placement in dict.fromkeys(sample.placement for sample in samples if sample.placement != reference):
+        logs = [ratio.log_ratio for ratio in ratios.get(placement, ())]
+        widths[placement] = half_width(ratio_interval(logs, confidence)) if logs else None
+    return widths
+
+
+def sample_time_ms(sample: TimeSample) -> float:
+    """Median of the sample's step times."""
+    if not sample.step_times_ms or min(sample.step_times_ms) <= 0:
+        raise ValueError(
+            f"time sample of {sample.placement} in round {sample.round} of process {sample.process}: "
+            f"step_times_ms must be positive, found {list(sample.step_times_ms)}"
+        )
+    return statistics.median(sample.step_times_ms)
+
+
+def _round(sample: TimeSample) -> tuple[str, int]:
+    return sample.process, sample.round

@@ -1,0 +1,6 @@
+"""The parent of a study: asks the worker what the device is, runs workers until nothing is missing, survives theirs."""
+
+from bench.study.probe import Probe as Probe, probe_worker as probe_worker
+from bench.study.progress import Progress as Progress
+from bench.study.run import run_study as run_study
+from bench.study.worker_process import WorkerError as WorkerError

@@ -1,0 +1,89 @@
+"""How far a study is, from its records as they come."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.records import MemorySample, OutcomeRecord, Record, Records, Starting, Stopped, TimeSample
+from bench.spec import StudySpec
+
+STAGES = {
+    "build": "building the step",
+    "first-step": "first step",
+    "memory": "memory",
+    "warmup": "warming up",
+    "time": "time",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    done: int
+    """Samples and memory passes there are."""
+    total: int
+    """As many as there can be: fewer where ratios get tight early."""
+    label: str
+    seconds_left: float | None
+    """At the pace so far, and within the time cap; None before there is a pace."""
+    message: str | None = None
+    """A line that must not be overwritten, such as a failure."""
+
+
+Watch = Callable[[Progress], None]
+
+
+class ProgressTracker:
+    """Turns records into Progress."""
+
+    def __init__(self, study: StudySpec, records: Records, watch: Watch) -> None:
+        self._study = study
+        self._watch = watch
+        protocol = study.controls.protocol
+        self._a_trial = 1 + protocol.rounds_max
+        self._total = protocol.executions * len(study.placements) * self._a_trial
+        self._done = 0
+        self._label = "starting a worker"
+        self._durations: list[float] = []
+        self._last_start: float | None = None
+        self._began = time.monotonic()
+        for record in records.entries:
+            self._count(record)
+
+    def see(self, record: Record) -> None:
+        message = self._count(record)
+        self._watch(
+            Progress(
+                done=self._done,
+                total=max(self._total, self._done),
+                label=self._label,
+                seconds_left=self._seconds_left(),
+                message=message,
+            )
+        )
+
+    def _count(self, record: Record) -> str | None:
+        if isinstance(record, Starting):
+            self._last_start = record.unix_time_s
+            place = f"round {record.round + 1}" if record.round is not None else STAGES.get(record.stage, record.stage)
+            self._label = f"{place}: {record.placement}" if record.placement else place
+        elif isinstance(record, (MemorySample, TimeSample)):
+            self._done += 1
+            if self._last_start is not None:
+                self._durations.append(record.unix_time_s - self._last_start)
+        elif isinstance(record, OutcomeRecord):
+            self._total -= self._a_trial - 1
+            return f"{record.placement}: {record.outcome}: {record.reason}"
+        elif isinstance(record, Stopped):
+            self._total -= len(record.placements) * max(0, self._a_trial - 1 - record.rounds)
+        return None
+
+    def _seconds_left(self) -> float | None:
+        if not self._durations:
+            return None
+        pace = statistics.fmean(self._durations[-3 * len(self._study.placements) :])
+        left = max(0, self._total - self._done) * pace
+        cap = self._study.caps.time_cap_s
+        return left if cap is None else min(left, max(0.0, cap - (time.monotonic() - self._began)))

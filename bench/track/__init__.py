@@ -1,0 +1,5 @@
+"""MLflow as a projection of study directories: publish them, find the store, open the UI."""
+
+from bench.track.errors import TrackError as TrackError
+from bench.track.publish import Published as Published, publish_study as publish_study
+from bench.track.uri import default_tracking_uri as default_tracking_uri, open_ui_command as open_ui_command

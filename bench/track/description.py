@@ -1,0 +1,127 @@
+"""The Markdown description of a study's parent run: reference, frontier, notes, how to reproduce."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from bench.frontier.types import Frontier, Trial
+from bench.spec import StudySpec
+
+MIB = 2**20
+MAX_SHOWN = 120
+"""Characters of a name or reason that a table shows; the whole text is in the run of the placement."""
+TABLE_HEAD = (
+    "| placement | step time (ms) | step time / reference | peak allocated (MiB) | confidence |",
+    "|---|---|---|---|---|",
+)
+
+
+def describe(study: StudySpec, frontier: Frontier, *, limit: int) -> str:
+    """At most `limit` characters; rows that do not fit are counted, and stand in `frontier.csv`."""
+    head = [
+        f"**{escape(frontier.study)}**: {escape(frontier.model)} on {escape(frontier.device)}",
+        *_reference(frontier),
+    ]
+    tail = _how_to_reproduce(study, frontier)
+    room = limit - len("\n".join([*head, *tail])) - 400
+    body: list[str] = []
+    for lines in (_frontier_rows(frontier), _notes(frontier), _unmeasured(frontier)):
+        taken = _take(lines, room)
+        room -= len("\n".join(taken))
+        body += taken
+    text = "\n".join([*head, *body, *tail])
+    return text if len(text) <= limit else "\n".join(head)[: limit - 2] + " …"
+
+
+def escape(text: str, limit: int | None = MAX_SHOWN) -> str:
+    """`text` as itself in Markdown, table cells included: no markup, HTML or line breaks; visibly cut to `limit`."""
+    shown = " ".join(text.split())
+    shown = shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
+    marked = re.sub(r"([\\`*_\[\]()#!|~$])", r"\\\1", shown.replace("&", "&amp;"))
+    return marked.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _reference(frontier: Frontier) -> list[str]:
+    trial = next((t for t in frontier.trials if t.placement == frontier.reference), None)
+    if trial is None:
+        return ["", "Nothing was measured: there is no reference and no frontier."]
+    return [
+        "",
+        f"Reference: {escape(trial.placement)} ({_step_time(trial)} ms a step, {_peak(trial)} MiB peak allocated).",
+    ]
+
+
+def _frontier_rows(frontier: Frontier) -> list[str]:
+    if not frontier.frontier:
+        return []
+    trials = {trial.placement: trial for trial in frontier.trials}
+    rows = [_row(trials[text], is_knee=text == frontier.knee) for text in frontier.frontier if text in trials]
+    return ["", *TABLE_HEAD, *rows]
+
+
+def _row(trial: Trial, *, is_knee: bool) -> str:
+    interval = trial.time_ratio_interval
+    ratio = "" if trial.time_ratio is None else f"{trial.time_ratio:.3f}"
+    if interval:
+        ratio += f" \\[{interval.low:.3f}, {interval.high:.3f}\\]"
+    confidence = "" if trial.frontier_confidence is None else f"{trial.frontier_confidence:.0%}"
+    name = escape(trial.placement) + (" (knee)" if is_knee else "")
+    return f"| {name} | {_step_time(trial)} | {ratio} | {_peak(trial)} | {confidence} |"
+
+
+def _notes(frontier: Frontier) -> list[str]:
+    return ["", "Notes:", "", *(f"- {escape(note, limit=None)}" for note in frontier.notes)] if frontier.notes else []
+
+
+def _unmeasured(frontier: Frontier) -> list[str]:
+    failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
+    if not failed:
+        return []
+    rows = [f"| {escape(t.placement)} | {escape(t.outcome)} | {escape(t.reason)} |" for t in failed]
+    return ["", "Not on any frontier:", "", "| placement | outcome | reason |", "|---|---|---|", *rows]
+
+
+def _how_to_reproduce(study: StudySpec, frontier: Frontier) -> list[str]:
+    controls = study.controls
+    overrides = [f"model={controls.model.name}", f"precision={controls.precision}"]
+    explicit = f"placements.explicit=[{','.join(frontier.frontier)}]"
+    if frontier.frontier and len(explicit) <= 1000:
+        overrides.append(explicit)
+    commit = study.recorded.get("git_commit")
+    at = f" at commit {escape(commit)}" if commit else ""
+    return [
+        "",
+        f"To reproduce{at}, with the controls of this run's parameters (all of them are in the artifact `study.json`):",
+        "",
+        _code("python -m bench sweep " + " ".join(shlex.quote(" ".join(item.split())) for item in overrides)),
+        "",
+        "To publish again from the study directory:",
+        "",
+        _code(f"python -m bench publish {shlex.quote('study=' + ' '.join(frontier.study.split()))}"),
+    ]
+
+
+def _code(line: str) -> str:
+    """An indented block: on one line, so nothing in it can end it."""
+    return f"    {line}"
+
+
+def _take(lines: list[str], room: int) -> list[str]:
+    """Whole lines that fit `room` characters; what is left out is said."""
+    taken: list[str] = []
+    used = 0
+    for index, line in enumerate(lines):
+        used += len(line) + 1
+        if used > room:
+            return [*taken, "", f"{len(lines) - index} more lines: see the artifact `frontier.csv`."]
+        taken.append(line)
+    return taken
+
+
+def _step_time(trial: Trial) -> str:
+    return "" if trial.step_time_ms is None else f"{trial.step_time_ms:.1f}"
+
+
+def _peak(trial: Trial) -> str:
+    return "" if trial.peak_allocated_bytes is None else f"{trial.peak_allocated_bytes / MIB:.1f}"

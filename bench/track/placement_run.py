@@ -1,0 +1,86 @@
+"""The child run of one placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.frontier.types import Frontier, Trial
+from bench.spec import Controls, StudySpec
+from bench.track.content import MAX_PARAM_VALUE, MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
+from bench.track.tags import KIND, PARENT_RUN, PLACEMENT_ID, PLACEMENT_KIND, STUDY_IDENTITY
+from bench.track.times import StudyTimes
+
+MIB = 2**20
+
+
+def placement_content(
+    trial: Trial, study: StudySpec, frontier: Frontier, times: StudyTimes, *, identity: str, parent_run_id: str
+) -> RunContent:
+    """What the child run of `trial` holds; one that is not `ok` holds no metric at all."""
+    placement, placement_texts = fitted("placement", trial.placement, MAX_PARAM_VALUE, trial.id)
+    reason, reason_texts = fitted("reason", trial.reason, MAX_TAG_VALUE, trial.reason[:200])
+    generators, generator_texts = fitted(
+        "generators", ", ".join(trial.generators), MAX_TAG_VALUE, f"{len(trial.generators)} generators"
+    )
+    controls, control_texts = option_params(filter_controls(study.controls, frontier.device))
+    commit = study.recorded.get("git_commit", "")
+    return RunContent(
+        name=short_name(trial.placement, trial.id),
+        span=times.placements.get(trial.placement, times.study),
+        status="FINISHED" if trial.outcome == "ok" else "FAILED",
+        identity={STUDY_IDENTITY: identity, KIND: PLACEMENT_KIND, PLACEMENT_ID: trial.id},
+        params=controls | {"placement": placement, "placement_id": trial.id},
+        metrics=_metrics(trial, _reference_peak(frontier)) if trial.outcome == "ok" else {},
+        tags={
+            PARENT_RUN: parent_run_id,
+            "study": frontier.study,
+            "control_key": frontier.key,
+            "outcome": trial.outcome,
+            "on_frontier": str(trial.on_frontier).lower(),
+            "generators": generators,
+        }
+        | ({"reason": reason} if reason else {})
+        | ({"git_commit": commit} if commit else {}),
+        texts=placement_texts | reason_texts | generator_texts | control_texts,
+    )
+
+
+def filter_controls(controls: Controls, device: str) -> dict[str, object]:
+    """The controls that a person filters and groups runs by, under the names that the parent has them by."""
+    options: dict[str, object] = {
+        "device": device,
+        "model.name": controls.model.name,
+        "precision": controls.precision,
+        "optimizer.name": controls.optimizer.name,
+        "workload.micro_batch": controls.workload.micro_batch,
+        "workload.accumulation": controls.workload.accumulation,
+    }
+    return options | {f"workload.shape.{name}": size for name, size in controls.workload.shape.items()}
+
+
+def _metrics(trial: Trial, reference_peak: int | None) -> Mapping[str, float]:
+    peak = trial.peak_allocated_bytes
+    interval = trial.time_ratio_interval
+    return measured(
+        {
+            "time/step_time_ms": trial.step_time_ms,
+            "time/ratio": trial.time_ratio,
+            "time/ratio_low": interval.low if interval else None,
+            "time/ratio_high": interval.high if interval else None,
+            "memory/peak_allocated_bytes": peak,
+            "memory/peak_allocated_mib": None if peak is None else peak / MIB,
+            "memory/peak_share_of_reference": peak / reference_peak if peak is not None and reference_peak else None,
+            "memory/persistent_bytes": trial.persistent_bytes,
+            "memory/retained_bytes": trial.retained_bytes,
+            "memory/peak_requested_bytes": trial.peak_requested_bytes,
+            "memory/peak_reserved_bytes": trial.peak_reserved_bytes,
+            "cost/step_flops": trial.step_flops,
+            "cost/replay_flops": trial.replay_flops,
+            "cost/replay_ops": trial.replay_ops,
+            "frontier/confidence": trial.frontier_confidence,
+        }
+    )
+
+
+def _reference_peak(frontier: Frontier) -> int | None:
+    return next((t.peak_allocated_bytes for t in frontier.trials if t.placement == frontier.reference), None)

@@ -1,0 +1,93 @@
+"""The parent run of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.frontier.types import Frontier
+from bench.records import ENVIRONMENT_FILE
+from bench.spec import StudySpec
+from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
+from bench.track.description import describe
+from bench.track.tags import KIND, NOTE, STUDY_IDENTITY, STUDY_KIND
+from bench.track.times import StudyTimes
+
+PENDING = "pending"
+"""Outcome of a placement that has not been measured yet."""
+ANSWERS = ("ok", "no-effect", "invalid")
+"""Outcomes that answer what was asked about a placement, whatever the answer is."""
+STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE)
+PLOTS_FOLDER = "plots"
+
+
+def study_content(
+    directory: Path, study: StudySpec, frontier: Frontier, times: StudyTimes, *, identity: str
+) -> RunContent:
+    """What the parent run of a study holds; its status is FAILED while any placement lacks its answer."""
+    params, param_texts = option_params(frontier.controls)
+    complete = is_complete(frontier)
+    texts = dict(param_texts)
+    optional: dict[str, str] = {}
+    for name, text in _optional_tags(study, frontier).items():
+        if text:
+            optional[name], more = fitted(name, text, MAX_TAG_VALUE, _id_of(frontier, text))
+            texts |= more
+    return RunContent(
+        name=short_name(frontier.study, frontier.key),
+        span=times.study,
+        status="FINISHED" if complete else "FAILED",
+        identity={STUDY_IDENTITY: identity, KIND: STUDY_KIND},
+        params=params,
+        metrics=_metrics(frontier),
+        tags={
+            "study": frontier.study,
+            "control_key": frontier.key,
+            "completeness": "complete" if complete else "partial",
+            NOTE: describe(study, frontier, limit=MAX_TAG_VALUE),
+        }
+        | optional,
+        texts=texts,
+        files=study_files(directory),
+    )
+
+
+def is_complete(frontier: Frontier) -> bool:
+    return bool(frontier.trials) and all(trial.outcome in ANSWERS for trial in frontier.trials)
+
+
+def study_files(directory: Path) -> dict[str, Path]:
+    """Artifact path → file. Links are left out: a study directory from elsewhere must not pull in other files."""
+    plots = directory / PLOTS_FOLDER
+    plotted = [] if plots.is_symlink() else sorted(plots.rglob("*"))
+    candidates = [directory / name for name in STUDY_FILES] + plotted
+    return {
+        path.relative_to(directory).as_posix(): path
+        for path in candidates
+        if path.is_file() and path.resolve() == directory.resolve() / path.relative_to(directory)
+    }
+
+
+def _metrics(frontier: Frontier) -> dict[str, float]:
+    outcomes = [trial.outcome for trial in frontier.trials]
+    num_measured, num_pending = outcomes.count("ok"), outcomes.count(PENDING)
+    return measured(
+        {
+            "frontier/hypervolume": frontier.hypervolume.value if frontier.hypervolume else None,
+            "frontier/points": len(frontier.frontier),
+            "placements/measured": num_measured,
+            "placements/failed": len(outcomes) - num_measured - num_pending,
+            "placements/pending": num_pending,
+        }
+    )
+
+
+def _optional_tags(study: StudySpec, frontier: Frontier) -> dict[str, str | None]:
+    return {
+        "git_commit": study.recorded.get("git_commit"),
+        "reference": frontier.reference,
+        "knee": frontier.knee,
+    }
+
+
+def _id_of(frontier: Frontier, placement: str) -> str:
+    return next((trial.id for trial in frontier.trials if trial.placement == placement), placement[:100])

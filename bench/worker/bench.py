@@ -1,0 +1,72 @@
+"""The step on the bench: placements are put on it and taken off, and after a failure it is put back in order."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from bench.placement import parse_placement
+from bench.placement.apply import Applied, apply, self_checkpointing, undo
+from bench.placement.span import UnsupportedPlacementError
+from bench.placement.wiring import record_wiring
+from bench.spec import Controls
+from bench.step import StepState, build_training_step
+from bench.step.state import persistent_tensors
+
+
+class Bench:
+    """One training step, how its units are wired, and the state that measurements start from."""
+
+    def __init__(self, controls: Controls, device: torch.device, placements: Sequence[str]) -> None:
+        self.step = build_training_step(controls, device)
+        self.device = device
+        why = self_checkpointing(self.step.model)
+        if why:
+            raise UnsupportedPlacementError(f"the plain model already checkpoints itself: {why}")
+        self.units = {unit for text in placements for region in parse_placement(text).regions for unit in region.units}
+        known = {name for name, _ in self.step.model.named_modules()}
+        self.wiring = record_wiring(self.step.model, sorted(self.units & known), self.step.forward)
+        self._state: StepState | None = None
+        gc.collect()
+        gc.freeze()  # what exists now stays: later collections look at the garbage of single steps only
+
+    def keep_state(self) -> None:
+        self._state = StepState(self.step)
+
+    def restore_state(self) -> None:
+        if self._state is not None:
+            self._state.restore(self.step)
+
+    @contextmanager
+    def placed(self, text: str) -> Iterator[Applied]:
+        """The placement on the model for the time of the block. After an exception, memory and state are as before."""
+        try:
+            with apply(self.step.model, text, wiring=self.wiring) as applied:
+                yield applied
+        except Exception as error:
+            _drop_frames(error)
+            self._clean_up()
+            raise
+
+    def persistent_bytes(self) -> int:
+        """Bytes of all storages alive between two steps, shared ones once."""
+        storages = (tensor.untyped_storage() for tensor in persistent_tensors(self.step))
+        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
+
+    def _clean_up(self) -> None:
+        undo(self.step.model)
+        self.step.optimizer.zero_grad(set_to_none=True)
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.restore_state()
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Lets go of the tensors that an exception's frames hold, so that the next placement has all the memory."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,32 @@
+"""The records of one worker process, written as they come."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from bench.records import OutcomeRecord, Record, RecordWriter, Starting
+
+
+class Journal:
+    """Stamps records with execution, process and time, and appends them to the study."""
+
+    def __init__(self, writer: RecordWriter, execution: int) -> None:
+        self._writer = writer
+        self.execution = execution
+        self.process = uuid.uuid4().hex[:8]
+        self.failed: set[str] = set()
+        """Placements that this process wrote an outcome for."""
+
+    def write(self, kind: type[Record], **fields: Any) -> None:
+        self._writer.append(
+            kind(execution=self.execution, process=self.process, unix_time_s=round(time.time(), 3), **fields)
+        )
+
+    def starting(self, stage: str, placement: str | None = None, round: int | None = None) -> None:
+        self.write(Starting, stage=stage, placement=placement, round=round)
+
+    def outcome(self, placement: str, outcome: str, reason: str, stage: str) -> None:
+        self.failed.add(placement)
+        self.write(OutcomeRecord, placement=placement, outcome=outcome, reason=reason, stage=stage)

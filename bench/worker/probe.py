@@ -1,0 +1,73 @@
+"""`python -m bench.worker.probe`: controls as JSON on standard input; facts, chains and module names on standard output.
+
+The model is built on fake tensors: its structure and the kernels that attention takes are read without its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from bench.measure import OpCounter
+from bench.measure.environment import capacity_bytes, device_name, library_versions
+from bench.spec import Controls, Facts, SpecError, from_mapping, to_mapping
+from bench.step import UnsupportedControlsError, build_training_step, load_family
+from bench.step.optimizer import runs_fused
+from bench.worker.setup import torch_device
+
+
+def device_facts(controls: Controls, device: torch.device, attention_kernels: tuple[str, ...] = ()) -> Facts:
+    return Facts(
+        device_name=device_name(device),
+        versions=library_versions(load_family(controls.model).library),
+        attention_kernels=attention_kernels,
+        fused_optimizer=runs_fused(controls.optimizer, device),
+    )
+
+
+def probe(controls: Controls) -> dict[str, Any]:
+    """Raises SpecError for settings that model, workload or optimizer refuse."""
+    device = torch_device(controls)
+    model, kernels = _structure(controls, device)
+    return {
+        "facts": to_mapping(device_facts(controls, device, kernels)),
+        "chains": to_mapping(load_family(controls.model).chains(model)),
+        "modules": [name for name, _ in model.named_modules() if name],
+        "capacity_bytes": capacity_bytes(device),
+    }
+
+
+def _structure(controls: Controls, device: torch.device) -> tuple[torch.nn.Module, tuple[str, ...]]:
+    """The plain model on fake tensors, and the attention kernels that its forward takes; none where the precision is
+    not supported, which each placement's outcome will say."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        try:
+            step = build_training_step(controls, device)
+        except UnsupportedControlsError:
+            with device:
+                return load_family(controls.model).build(**controls.model.settings), ()
+        with OpCounter() as counter:
+            step.forward()
+    return step.model, tuple(counter.attention_ops)
+
+
+def main() -> int:
+    try:
+        controls = from_mapping(Controls, json.load(sys.stdin))
+        answer = probe(controls)
+    except SpecError as error:
+        answer = {"error": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        answer = {"error": f"the model cannot be built: {type(error).__name__}: {error}"}
+    print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

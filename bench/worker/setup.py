@@ -1,0 +1,55 @@
+"""Settings of the worker's process: its life, threads, garbage collection, memory bound."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+
+import torch
+
+from bench.measure import limit_memory
+from bench.spec import Controls, SpecError
+
+PARENT_VARIABLE = "BENCH_PARENT_PID"
+"""Set by a parent that supervises the worker; then the worker dies with it instead of measuring on unseen."""
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    parent = os.environ.get(PARENT_VARIABLE)
+    if parent is None:
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it died before the call above
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def set_up_process(controls: Controls) -> torch.device:
+    """Threads, allocator bound and device as the controls say; returns the device.
+
+    Raises:
+        SpecError: the device is not there, or the allocator settings differ from those of this process.
+    """
+    device = torch_device(controls)
+    for name, value in controls.device.allocator.items():
+        if os.environ.get(name) != str(value):
+            raise SpecError(f"device.allocator.{name}: start the worker with {name}={value} in its environment")
+    torch.set_num_threads(controls.device.threads)
+    if controls.device.memory_limit_bytes is not None:
+        limit_memory(controls.device.memory_limit_bytes, device)
+    gc.disable()  # collected between samples instead, never inside one
+    return device
+
+
+def torch_device(controls: Controls) -> torch.device:
+    """Raises SpecError where the device asked for is not there."""
+    if controls.device.kind == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise SpecError("device.kind: no CUDA device can be used here; say device=cpu")
+    if controls.device.index >= torch.cuda.device_count():
+        raise SpecError(f"device.index: {controls.device.index}, but there are {torch.cuda.device_count()} CUDA devices")
+    torch.cuda.set_device(controls.device.index)
+    return torch.device("cuda", controls.device.index)

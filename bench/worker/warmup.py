@@ -1,0 +1,44 @@
+"""The first step of a process, reported apart, and the steps after it until step time settles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.measure import has_settled, time_steps
+from bench.records import FirstStep, WarmedUp
+from bench.spec import ProtocolSpec
+from bench.worker.bench import Bench
+from bench.worker.guard import guarded
+from bench.worker.journal import Journal
+
+
+def first_step(bench: Bench, placements: Sequence[str], journal: Journal) -> None:
+    """One optimizer step under the first placement that can take it: it makes the optimizer's state. Where the
+    reference does not fit, the next placement is tried; each that fails has its outcome."""
+    for text in placements:
+
+        def step(text: str = text) -> None:
+            with bench.placed(text):
+                times = time_steps(bench.step.run, 1, bench.device)
+            bench.keep_state()
+            journal.write(FirstStep, placement=text, step_time_ms=round(times.steps_ms[0], 4))
+
+        if guarded(journal, "first-step", text, step):
+            return
+
+
+def warm_up(bench: Bench, placement: str, protocol: ProtocolSpec, journal: Journal) -> None:
+    """Untimed steps of the reference until step time has settled, between the protocol's bounds."""
+
+    def steps() -> None:
+        times: list[float] = []
+        with bench.placed(placement):
+            while len(times) < protocol.warmup_steps_max:
+                if len(times) >= protocol.warmup_steps_min and has_settled(times):
+                    break
+                times += time_steps(bench.step.run, 1, bench.device).steps_ms
+        settled = has_settled(times)
+        journal.write(WarmedUp, placement=placement, step_times_ms=tuple(round(t, 4) for t in times), settled=settled)
+
+    if protocol.warmup_steps_max:
+        guarded(journal, "warmup", placement, steps)

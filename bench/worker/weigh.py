@@ -1,0 +1,114 @@
+"""The memory pass of each placement: proof of effect, counted operations, and the exact peak."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from bench.measure import MemoryReading, OpCounter, measure_memory
+from bench.measure.memory import OnPhase
+from bench.placement.apply import Applied
+from bench.records import PLAIN, MemorySample
+from bench.step.build import BACKWARD
+from bench.worker.bench import Bench
+from bench.worker.effect import check_effect, check_retained, region_effects, replayed_modules
+from bench.worker.guard import guarded
+from bench.worker.journal import Journal
+from bench.worker.rounds import Clock
+
+STEPS = 2
+"""Steps of a pass: operations are counted in the first, memory is read in the second."""
+
+
+def weigh_all(bench: Bench, placements: Sequence[str], journal: Journal, clock: Clock) -> None:
+    plain_retained: list[int] = []
+    for text in placements:
+
+        def weigh(text: str = text) -> None:
+            bench.restore_state()
+            with bench.placed(text) as applied:
+                sample = _Pass(bench, applied)
+                reading = sample.measure()
+                clock.measuring_s += sample.wall_s
+                sample.check(bool(text == PLAIN))
+                if text == PLAIN:
+                    plain_retained.append(reading.retained_bytes)
+                elif plain_retained:
+                    check_retained(text, reading.retained_bytes, plain_retained[0])
+                sample.record(journal, text, reading)
+
+        guarded(journal, "memory", text, weigh)
+    bench.restore_state()
+
+
+class _Pass:
+    """Two steps of one placement under the memory meter, the first also under the operation counter."""
+
+    def __init__(self, bench: Bench, applied: Applied) -> None:
+        self._bench = bench
+        self._applied = applied
+        self._counter = OpCounter()
+        self._losses: list[float] = []
+        self._replayed_modules: list[str] = []
+        self.wall_s = 0.0
+
+    def measure(self) -> MemoryReading:
+        step = self._bench.step
+        self._steps_before = step.optimizer_steps
+        self._applied.reset_counts()
+        began = time.monotonic()
+        reading = measure_memory(self._run, self._bench.persistent_bytes, self._bench.device)
+        self.wall_s = time.monotonic() - began
+        self._optimizer_steps = step.optimizer_steps - self._steps_before
+        return reading
+
+    def _run(self, on_phase: OnPhase) -> None:
+        first = not self._losses
+        if not first:
+            self._losses.append(float(self._bench.step.run(on_phase)))
+            return
+        is_backward = [False]
+
+        def note_phase(phase: str) -> None:
+            is_backward[0] = phase == BACKWARD
+            on_phase(phase)
+
+        plain = not self._applied.placement.regions
+        watch = replayed_modules(self._bench.step.model, is_backward) if plain else nullcontext([])
+        with watch as replayed, self._counter:
+            loss = self._bench.step.run(note_phase)
+        self._replayed_modules = replayed
+        self._losses.append(float(loss))
+
+    def check(self, plain: bool) -> None:
+        """Raises NoEffectError or RuntimeError where the placement did not do what it says."""
+        if self._optimizer_steps != STEPS:
+            raise RuntimeError(f"{self._optimizer_steps} optimizer steps were taken, expected {STEPS}")
+        if plain and self._replayed_modules:
+            raise RuntimeError(
+                f"the plain model replays by itself: {len(self._replayed_modules)} modules ran forward inside backward, "
+                f"the first {self._replayed_modules[0]}; turn its own checkpointing off"
+            )
+        check_effect(self._applied, self._bench.wiring, STEPS, len(self._bench.step.batches))
+
+    def record(self, journal: Journal, text: str, reading: MemoryReading) -> None:
+        journal.write(
+            MemorySample,
+            placement=text,
+            peak_allocated_bytes=reading.peak_bytes,
+            persistent_bytes=reading.persistent_bytes,
+            retained_bytes=reading.retained_bytes,
+            peak_phase=reading.peak_phase,
+            peak_requested_bytes=reading.peak_requested_bytes,
+            peak_reserved_bytes=reading.peak_reserved_bytes,
+            losses=tuple(self._losses),
+            optimizer_steps=self._optimizer_steps,
+            batch_digest=self._bench.step.batch_digest,
+            step_flops=self._counter.flops,
+            replay_flops=self._counter.replay_flops,
+            step_ops=self._counter.ops,
+            replay_ops=self._counter.replay_ops,
+            effects=region_effects(self._applied),
+            wall_s=round(self.wall_s, 4),
+        )

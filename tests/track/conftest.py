@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.track.connect import open_client
+
+
+@pytest.fixture(autouse=True)
+def no_user_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file without runs: MLflow takes more than a second to make one."""
+    database = tmp_path_factory.mktemp("store") / "mlflow.db"
+    with open_client(f"sqlite:///{database}"):
+        return database
+
+
+@pytest.fixture
+def results(tmp_path: Path, empty_store: Path) -> Path:
+    """A results folder whose default store is there and empty."""
+    shutil.copyfile(empty_store, tmp_path / "mlflow.db")
+    return tmp_path

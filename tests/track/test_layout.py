@@ -1,0 +1,192 @@
+"""What a published study looks like in MLflow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.track import Published, default_tracking_uri, publish_study
+from tests.track.stores import artifact_path, children_of, client_of, parent_of
+from tests.track.synthetic import (
+    FIRST_TIME_S,
+    MIB,
+    failed_trial,
+    make_all,
+    make_frontier,
+    ok_trial,
+    ok_trials,
+    write_directory,
+)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """Four measured placements, one that ran out of memory, one that is pending."""
+    results = tmp_path_factory.mktemp("results")
+    trials = (*ok_trials(), failed_trial("transformer.h.7", 7), failed_trial("transformer.h.8", 8, "pending", ""))
+    return publish_study(*make_all(results, trials), f"sqlite:///{results}/mlflow.db")
+
+
+def test_an_experiment_is_a_model_and_a_device(published: Published) -> None:
+    assert published.experiment_name == "gpt2/Test CPU @ 2.0GHz"
+
+
+def test_a_parent_run_is_a_study_and_a_child_run_a_placement(published: Published) -> None:
+    parent = parent_of(published)
+    assert parent.info.run_name == parent.data.tags["study"]
+    assert {run.info.run_name for run in children_of(published).values()} == {
+        *(trial.placement for trial in ok_trials()),
+        "transformer.h.7",
+    }
+    assert (published.created, published.updated, published.unchanged, published.removed) == (5, 0, 0, 0)
+
+
+def test_controls_are_params_of_the_parent(published: Published) -> None:
+    params = parent_of(published).data.params
+    assert params["workload.shape.sequence_length"] == "256"
+    assert params["optimizer.fused"] == "true"
+    assert params["recipe.clip_norm"] == "null"
+
+
+def test_placements_can_be_filtered_by_the_main_controls(published: Published) -> None:
+    found = client_of(published.tracking_uri).search_runs(
+        [published.experiment_id],
+        "params.placement = 'transformer.h.0..11:every.2' and params.precision = 'fp32' "
+        "and params.`workload.micro_batch` = '4' and params.`workload.shape.sequence_length` = '256'",
+    )
+    assert [run.data.params["placement_id"] for run in found] == ["id000002"]
+
+
+def test_metrics_of_a_measured_placement(published: Published) -> None:
+    metrics = children_of(published)["id000002"].data.metrics
+    assert metrics == {
+        "time/step_time_ms": 1100.0,
+        "time/ratio": 1.1,
+        "time/ratio_low": 1.09,
+        "time/ratio_high": 1.11,
+        "memory/peak_allocated_bytes": 2980 * MIB,
+        "memory/peak_allocated_mib": 2980.0,
+        "memory/peak_share_of_reference": 2980 / 3000,
+        "memory/persistent_bytes": 1500 * MIB,
+        "memory/retained_bytes": 980 * MIB,
+        "cost/step_flops": 10**12 + 2,
+        "cost/replay_flops": 2.0,
+        "cost/replay_ops": 2.0,
+        "frontier/confidence": 0.9,
+    }
+
+
+def test_a_measured_zero_is_logged(published: Published) -> None:
+    assert children_of(published)["id000000"].data.metrics["cost/replay_flops"] == 0.0
+
+
+def test_a_failed_placement_has_a_reason_and_no_metric(published: Published) -> None:
+    run = children_of(published)["id000007"]
+    assert run.data.metrics == {}
+    assert run.info.status == "FAILED"
+    assert (run.data.tags["outcome"], run.data.tags["reason"]) == ("oom", "out of memory")
+    assert run.data.tags["on_frontier"] == "false"
+
+
+def test_a_pending_placement_is_no_run(published: Published) -> None:
+    assert "id000008" not in children_of(published)
+
+
+def test_tags_of_a_placement(published: Published) -> None:
+    parent, run = parent_of(published), children_of(published)["id000001"]
+    assert run.info.status == "FINISHED"
+    expected = {
+        "outcome": "ok",
+        "on_frontier": "true",
+        "control_key": parent.data.tags["control_key"],
+        "git_commit": "0123abc",
+        "placement_id": "id000001",
+        "generators": "every block, explicit",
+        "study": parent.data.tags["study"],
+    }
+    assert expected.items() <= run.data.tags.items()
+
+
+def test_times_are_those_of_the_records(published: Published) -> None:
+    run = children_of(published)["id000001"]
+    assert run.info.start_time == run.info.end_time == round((FIRST_TIME_S + 20) * 1000)
+    assert parent_of(published).info.start_time == round(FIRST_TIME_S * 1000)
+
+
+def test_a_study_that_lacks_an_answer_reads_as_failed_and_partial(published: Published) -> None:
+    parent = parent_of(published)
+    assert (parent.info.status, parent.data.tags["completeness"]) == ("FAILED", "partial")
+    assert parent.data.metrics == {
+        "frontier/hypervolume": 0.5,
+        "frontier/points": 4.0,
+        "placements/measured": 4.0,
+        "placements/failed": 1.0,
+        "placements/pending": 1.0,
+    }
+
+
+@pytest.mark.parametrize("outcome", ["no-effect", "invalid"])
+def test_a_study_with_an_answer_for_every_placement_reads_as_complete(results: Path, outcome: str) -> None:
+    trials = (*ok_trials(2), failed_trial("transformer.h.7", 7, outcome, "says why"))
+    published = publish_study(*make_all(results, trials), default_tracking_uri(results))
+    parent = parent_of(published)
+    assert (parent.info.status, parent.data.tags["completeness"]) == ("FINISHED", "complete")
+
+
+def test_an_invalid_placement_logs_no_metric_even_where_it_was_measured(results: Path) -> None:
+    cheap = replace(ok_trial("cheap", 9, on_frontier=False), outcome="invalid", reason="gradients differ")
+    published = publish_study(*make_all(results, (*ok_trials(1), cheap)), default_tracking_uri(results))
+    assert children_of(published)["id000009"].data.metrics == {}
+
+
+def test_a_study_that_measured_nothing_is_published_without_numbers(results: Path) -> None:
+    published = publish_study(*make_all(results, (failed_trial("none", 0),)), default_tracking_uri(results))
+    parent = parent_of(published)
+    assert "frontier/hypervolume" not in parent.data.metrics
+    assert "Nothing was measured" in parent.data.tags["mlflow.note.content"]
+
+
+def test_the_description_has_reference_frontier_notes_and_the_way_back(published: Published) -> None:
+    note = parent_of(published).data.tags["mlflow.note.content"]
+    assert "Reference: none (1000.0 ms a step, 3000.0 MiB peak allocated)." in note
+    assert "| transformer.h.0..5:each | 1050.0 | 1.050 \\[1.040, 1.060\\] | 2990.0 | 90% |" in note
+    assert "- The time cap was hit after 5 rounds." in note
+    assert "| transformer.h.7 | oom | out of memory |" in note
+    assert "python -m bench publish" in note
+
+
+def test_tables_and_plots_are_artifacts_of_the_parent(published: Published) -> None:
+    parent = parent_of(published)
+    assert artifact_path(parent, "plots/frontier.svg").read_text() == "<svg/>"
+    for name in ("frontier.json", "frontier.csv", "study.json", "environment.json"):
+        assert artifact_path(parent, name).is_file()
+
+
+def test_a_link_in_the_plots_folder_brings_no_other_file_along(results: Path) -> None:
+    directory, study, frontier = make_all(results, ok_trials(1))
+    (results / "secret").write_text("secret")
+    (directory / "plots" / "innocent.png").symlink_to(results / "secret")
+    published = publish_study(directory, study, frontier, default_tracking_uri(results))
+    assert not artifact_path(parent_of(published), "plots/innocent.png").exists()
+
+
+def test_equal_names_and_keys_measured_twice_are_two_studies(results: Path) -> None:
+    """As on a server that two people with the same device share."""
+    uri = default_tracking_uri(results)
+    first = publish_study(*make_all(results / "one", ok_trials(1)), uri)
+    directory, study, _ = make_all(results / "two", ok_trials(1))
+    samples = directory / "samples.jsonl"
+    samples.write_text(samples.read_text().replace("feed0123", "beef4567"))
+    second = publish_study(directory, study, make_frontier(results / "two", study, ok_trials(1)), uri)
+    assert first.parent_run_id != second.parent_run_id
+    assert second.created == 1
+
+
+def test_a_moved_study_directory_is_the_same_study(results: Path) -> None:
+    uri = default_tracking_uri(results)
+    directory, study, frontier = make_all(results / "one", ok_trials(1))
+    first = publish_study(directory, study, frontier, uri)
+    moved = write_directory(results / "two", study, frontier)
+    assert publish_study(moved, study, frontier, uri).parent_run_id == first.parent_run_id

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from bench.spec import ChainInfo, SpecError
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
 
 LIBRARY = "transformers"
 KINDS = {"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1", "ln_2")}
@@ -23,7 +25,7 @@ def build(
     positions: int = 1024,
     dropout: float = 0.0,
     attention: str = "sdpa",
-) -> nn.Module:
+) -> GPT2LMHeadModel:
     """A GPT2LMHeadModel in training mode on the current default device; `attention` as in transformers (`sdpa`,
     `eager`)."""
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -46,21 +48,24 @@ def build(
     return GPT2LMHeadModel(config).train()
 
 
-def batch(model: nn.Module, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator) -> dict[str, Any]:
+def batch(
+    model: GPT2LMHeadModel, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator
+) -> dict[str, Any]:
     """`input_ids` of shape (micro_batch, sequence_length), int64, uniform over the vocabulary."""
     length = shape.get("sequence_length", 256)
-    if length > model.config.n_positions:
-        raise SpecError(f"workload.shape.sequence_length: {length} is beyond model.positions {model.config.n_positions}")
+    positions = model.config.n_positions
+    if length > positions:
+        raise SpecError(f"workload.shape.sequence_length: {length} is beyond model.settings.positions, {positions}")
     size = (micro_batch, length)
     return {"input_ids": torch.randint(0, model.config.vocab_size, size, generator=generator)}
 
 
-def loss(model: nn.Module, batch: dict[str, Any]) -> torch.Tensor:
+def loss(model: GPT2LMHeadModel, batch: dict[str, Any]) -> torch.Tensor:
     """Mean next-token cross-entropy."""
     result: torch.Tensor = model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss
     return result
 
 
-def chains(model: nn.Module) -> tuple[ChainInfo, ...]:
+def chains(model: GPT2LMHeadModel) -> tuple[ChainInfo, ...]:
     units = tuple(f"transformer.h.{index}" for index in range(len(model.transformer.h)))
     return (ChainInfo(name="transformer.h", units=units, kinds=KINDS),)

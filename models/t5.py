@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from bench.spec import ChainInfo
+
+if TYPE_CHECKING:
+    from transformers import T5ForConditionalGeneration
 
 LIBRARY = "transformers"
 ENCODER_KINDS = {
@@ -32,7 +34,7 @@ def build(
     vocabulary: int = 32128,
     dropout: float = 0.0,
     attention: str = "sdpa",
-) -> nn.Module:
+) -> T5ForConditionalGeneration:
     """A T5ForConditionalGeneration in training mode, `layers` blocks in encoder and decoder each."""
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -52,7 +54,9 @@ def build(
     return T5ForConditionalGeneration(config).train()
 
 
-def batch(model: nn.Module, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator) -> dict[str, Any]:
+def batch(
+    model: T5ForConditionalGeneration, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator
+) -> dict[str, Any]:
     """`input_ids` (micro_batch, sequence_length) and `labels` (micro_batch, target_length), int64, uniform."""
     source, target = shape.get("sequence_length", 128), shape.get("target_length", 128)
     vocabulary = model.config.vocab_size
@@ -62,13 +66,13 @@ def batch(model: nn.Module, micro_batch: int, shape: Mapping[str, int], generato
     }
 
 
-def loss(model: nn.Module, batch: dict[str, Any]) -> torch.Tensor:
+def loss(model: T5ForConditionalGeneration, batch: dict[str, Any]) -> torch.Tensor:
     """Mean cross-entropy of the target tokens."""
     result: torch.Tensor = model(**batch).loss
     return result
 
 
-def chains(model: nn.Module) -> tuple[ChainInfo, ...]:
+def chains(model: T5ForConditionalGeneration) -> tuple[ChainInfo, ...]:
     return (
         _chain("encoder.block", len(model.encoder.block), ENCODER_KINDS),
         _chain("decoder.block", len(model.decoder.block), DECODER_KINDS),

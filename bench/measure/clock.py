@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import itertools
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def _time_on_cpu(run: Callable[[], object], count: int) -> StepTimes:
     for _ in range(count):
         run()
         marks.append(time.perf_counter())
-    steps = tuple((b - a) * 1e3 for a, b in zip(marks, marks[1:], strict=False))
+    steps = tuple((b - a) * 1e3 for a, b in itertools.pairwise(marks))
     return StepTimes(steps, (marks[-1] - marks[0]) * 1e3)
 
 
@@ -41,4 +42,4 @@ def _time_on_cuda(run: Callable[[], object], count: int, device: torch.device) -
         event.record()
     torch.cuda.synchronize(device)
     wall = (time.perf_counter() - start) * 1e3
-    return StepTimes(tuple(a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)), wall)
+    return StepTimes(tuple(a.elapsed_time(b) for a, b in itertools.pairwise(events)), wall)

@@ -20,8 +20,28 @@ Formula = Callable[..., int]
 aten = torch.ops.aten
 
 COMPUTE_WORDS = frozenset(
-    "mm bmm addmm baddbmm addbmm mv addmv addr dot vdot matmul linear bilinear einsum conv convolution attention lstm "
-    "gru rnn".split()
+    [
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "addbmm",
+        "mv",
+        "addmv",
+        "addr",
+        "dot",
+        "vdot",
+        "matmul",
+        "linear",
+        "bilinear",
+        "einsum",
+        "conv",
+        "convolution",
+        "attention",
+        "lstm",
+        "gru",
+        "rnn",
+    ]
 )
 """An op with one of these words in its name does work that grows faster than its bytes."""
 ATTENTION_WORD = "attention"
@@ -58,20 +78,17 @@ def _grouped_matmul(first: Any, second: Any, offsets: Any = None, *_: Any, **__:
     return 2 * math.prod(first.shape) * int(second.shape[-1])
 
 
-FORMULAS: dict[Any, Formula] = {
-    getattr(aten, name): formula
-    for name, formula in {
-        "_scaled_dot_product_flash_attention_for_cpu": _attention_on_cpu,
-        "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_on_cpu_backward,
-        "mv": _matrix_vector,
-        "dot": _matrix_vector,
-        "vdot": _matrix_vector,
-        "addmv": _add_matrix_vector,
-        "addr": _outer,
-        "_grouped_mm": _grouped_matmul,
-    }.items()
-    if hasattr(aten, name)
+_BY_NAME: dict[str, Formula] = {
+    "_scaled_dot_product_flash_attention_for_cpu": _attention_on_cpu,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_on_cpu_backward,
+    "mv": _matrix_vector,
+    "dot": _matrix_vector,
+    "vdot": _matrix_vector,
+    "addmv": _add_matrix_vector,
+    "addr": _outer,
+    "_grouped_mm": _grouped_matmul,
 }
+FORMULAS = {getattr(aten, name): formula for name, formula in _BY_NAME.items() if hasattr(aten, name)}
 
 
 class OpCounter(TorchDispatchMode):

@@ -1,4 +1,4 @@
-"""Placements: their text form and generators are plain Python; applying one to a model needs torch, loaded when asked."""
+"""Placements: their text form and generators are plain Python; applying one to a model loads torch."""
 
 import importlib
 from typing import Any

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from bench.placement.grammar import NONE_TEXT, OPTION_FIELDS
 from bench.placement.types import Kept, Options, Placement, Region, natural_order
+import itertools
 
 MIN_PROGRESSION = 3
 """Fewest units that are worth saying as FIRST..LAST:every.K; two apart read better one by one."""
@@ -101,7 +102,7 @@ def _members(before: str, after: str, first: int, last: int, step: int) -> list[
 
 def _progressions(indices: list[int]) -> list[tuple[int, int, int]]:
     """(first, last, step) of the whole list where it is one arithmetic progression, else of its runs of two or more."""
-    steps = {b - a for a, b in zip(indices, indices[1:], strict=False)}
+    steps = {b - a for a, b in itertools.pairwise(indices)}
     if len(steps) == 1 and (steps == {1} or len(indices) >= MIN_PROGRESSION):
         return [(indices[0], indices[-1], steps.pop())]
     runs: list[list[int]] = []

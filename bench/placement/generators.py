@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bench.placement.grammar import OPTION_FIELDS, parse_placement
 from bench.placement.types import NONE, Kept, Options, Placement, PlacementError, Region
 from bench.spec import ChainInfo, PlacementEntry
+import itertools
 
 Chains = Sequence[ChainInfo]
 
@@ -72,7 +73,7 @@ def first(chains: Chains, k: object) -> Placement:
 
 
 def all_but_last(chains: Chains, k: object) -> Placement:
-    """All units but the last k of each chain: the last ones are needed again at once, so replaying them frees little."""
+    """All units but the last k of each chain, which backward needs again at once: replaying them frees little."""
     count = _count(k)
     return _alone(unit for chain in chains for unit in chain.units[:-count])
 
@@ -135,7 +136,7 @@ def _split(units: Sequence[str], k: object) -> list[tuple[str, ...]]:
     bounds = [0]
     for index in range(count):
         bounds.append(bounds[-1] + size + (index < longer))
-    return [tuple(units[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [tuple(units[a:b]) for a, b in itertools.pairwise(bounds)]
 
 
 def _count(value: object) -> int:

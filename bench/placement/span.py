@@ -139,7 +139,9 @@ def _is_token(leaf: Any) -> bool:
 
 def _unsupported(region: Region, why: str) -> UnsupportedPlacementError:
     name = f"{region.units[0]}..{region.units[-1]}"
-    return UnsupportedPlacementError(f"span {name} cannot be replayed as one region: {why}; make them regions of their own")
+    return UnsupportedPlacementError(
+        f"span {name} cannot be replayed as one region: {why}; make them regions of their own"
+    )
 
 
 class Span:

@@ -24,7 +24,7 @@ class Kept:
     op: str
     """A name of `bench.placement.policy.OP_GROUPS` (`matmul`, `attention`) or of an aten op (`native_layer_norm`)."""
     every: int = 1
-    """Keep every k-th call of the op in each pass of the region, from its first on (2: calls 0, 2, 4 …, as torchtitan)."""
+    """Keep every k-th call of the op in a pass of the region, from its first on (2: calls 0, 2, 4 …; torchtitan's)."""
     calls: tuple[int, ...] = ()
     """Keep exactly these calls instead; empty for all that `every` selects."""
 

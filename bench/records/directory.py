@@ -1,4 +1,4 @@
-"""A study directory: `study.json`, `environment.json`, `samples.jsonl`. Plain JSON, written whole or appended by line."""
+"""A study directory: `study.json`, `environment.json`, `samples.jsonl`. JSON, written whole or by line."""
 
 from __future__ import annotations
 

@@ -4,6 +4,6 @@ from bench.step.build import (
     TrainingStep as TrainingStep,
     UnsupportedControlsError as UnsupportedControlsError,
     build_training_step as build_training_step,
-    load_family as load_family,
 )
+from bench.step.family import Family as Family, load_family as load_family
 from bench.step.state import StepState as StepState

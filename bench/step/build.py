@@ -65,7 +65,7 @@ class TrainingStep:
             mark(FORWARD)
             loss = self.forward(batch) / len(self.batches)
             mark(BACKWARD)
-            (loss if self.scaler is None else self.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
             total += loss.detach()
             del loss
         mark(OPTIMIZER)
@@ -142,10 +142,9 @@ def _convert(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None
         return moved[id(tensor)]
 
     for module in model.modules():
-        for tensors in (module._parameters, module._buffers):
-            for name, tensor in tensors.items():
-                if tensor is not None:
-                    tensors[name] = convert(tensor)
+        stores: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for tensors in stores:
+            tensors.update({name: convert(tensor) for name, tensor in tensors.items() if tensor is not None})
 
 
 def _place(batch: Batch, device: torch.device, precision: Precision) -> Batch:

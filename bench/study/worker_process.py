@@ -74,7 +74,9 @@ def run_worker(directory: Path, study: StudySpec, tracker: ProgressTracker) -> N
         raise SpecError(log_end.splitlines()[-1].removeprefix("bench.worker: ") if log_end else "the worker refused")
     blame = _blame(process.returncode, timed_out, _kernel_kills() > killed_before, study.caps.sample_timeout_s)
     if blame is None or last is None:
-        raise WorkerError(f"the worker ended with exit code {process.returncode}; {directory / LOG_FILE} ends:\n{log_end}")
+        raise WorkerError(
+            f"the worker ended with exit code {process.returncode}; {directory / LOG_FILE} ends:\n{log_end}"
+        )
     _record_outcome(directory, last, study, blame, tracker)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.records import OutcomeRecord, Record, RecordWriter, Starting
+
+R = TypeVar("R", bound=Record)
 
 
 class Journal:
@@ -19,10 +21,11 @@ class Journal:
         self.failed: set[str] = set()
         """Placements that this process wrote an outcome for."""
 
-    def write(self, kind: type[Record], **fields: Any) -> None:
-        self._writer.append(
-            kind(execution=self.execution, process=self.process, unix_time_s=round(time.time(), 3), **fields)
-        )
+    def write(self, kind: type[R], **fields: Any) -> R:
+        now = round(time.time(), 3)
+        record = kind(execution=self.execution, process=self.process, unix_time_s=now, **fields)
+        self._writer.append(record)
+        return record
 
     def starting(self, stage: str, placement: str | None = None, round: int | None = None) -> None:
         self.write(Starting, stage=stage, placement=placement, round=round)

@@ -1,4 +1,4 @@
-"""`python -m bench.worker.probe`: controls as JSON on standard input; facts, chains and module names on standard output.
+"""`python -m bench.worker.probe`: controls as JSON on stdin; facts, chains and module names on stdout.
 
 The model is built on fake tensors: its structure and the kernels that attention takes are read without its memory.
 """

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from bench.measure import time_steps
-from bench.records import PLAIN, RoundDone, TimeSample, Work, choose_reference, read_records
+from bench.records import RoundDone, TimeSample, Work, choose_reference
 from bench.records.directory import Records
 from bench.spec import ProtocolSpec, StudySpec
 from bench.stats import half_widths
@@ -80,18 +80,7 @@ def _run_round(
 
         def sample(text: str = text, position: int = position) -> None:
             taken = _sample(bench, text, protocol, clock)
-            journal.write(TimeSample, placement=text, round=number, position=position, **taken)
-            samples.append(
-                TimeSample(
-                    execution=journal.execution,
-                    process=journal.process,
-                    unix_time_s=0.0,
-                    placement=text,
-                    round=number,
-                    position=position,
-                    **taken,
-                )
-            )
+            samples.append(journal.write(TimeSample, placement=text, round=number, position=position, **taken))
 
         guarded(journal, "time", text, sample, number)
 

@@ -102,5 +102,7 @@ def _check_facts(study: StudySpec, device: torch.device) -> None:
         raise SpecError("facts: the study's controls have none; create the study with `python -m bench sweep`")
     for name in ("device_name", "versions", "fused_optimizer"):
         wanted, here = getattr(expected, name), getattr(found, name)
-        if dict(wanted) != dict(here) if name == "versions" else wanted != here:
-            raise SpecError(f"facts.{name}: the study was made for {wanted}, this is {here}; make a study of its own here")
+        if wanted != here:
+            raise SpecError(
+                f"facts.{name}: the study was made for {wanted}, here it is {here}; make a study of its own"
+            )

@@ -50,6 +50,8 @@ def torch_device(controls: Controls) -> torch.device:
     if not torch.cuda.is_available():
         raise SpecError("device.kind: no CUDA device can be used here; say device=cpu")
     if controls.device.index >= torch.cuda.device_count():
-        raise SpecError(f"device.index: {controls.device.index}, but there are {torch.cuda.device_count()} CUDA devices")
+        raise SpecError(
+            f"device.index: {controls.device.index}, but there are {torch.cuda.device_count()} CUDA devices"
+        )
     torch.cuda.set_device(controls.device.index)
     return torch.device("cuda", controls.device.index)

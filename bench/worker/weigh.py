@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 from bench.measure import MemoryReading, OpCounter, measure_memory
 from bench.measure.memory import OnPhase
@@ -75,10 +75,11 @@ class _Pass:
             on_phase(phase)
 
         plain = not self._applied.placement.regions
-        watch = replayed_modules(self._bench.step.model, is_backward) if plain else nullcontext([])
-        with watch as replayed, self._counter:
+        with ExitStack() as watching:
+            if plain:
+                self._replayed_modules = watching.enter_context(replayed_modules(self._bench.step.model, is_backward))
+            watching.enter_context(self._counter)
             loss = self._bench.step.run(note_phase)
-        self._replayed_modules = replayed
         self._losses.append(float(loss))
 
     def check(self, plain: bool) -> None:
@@ -86,9 +87,10 @@ class _Pass:
         if self._optimizer_steps != STEPS:
             raise RuntimeError(f"{self._optimizer_steps} optimizer steps were taken, expected {STEPS}")
         if plain and self._replayed_modules:
+            found = self._replayed_modules
             raise RuntimeError(
-                f"the plain model replays by itself: {len(self._replayed_modules)} modules ran forward inside backward, "
-                f"the first {self._replayed_modules[0]}; turn its own checkpointing off"
+                f"the plain model replays by itself: {len(found)} modules ran forward inside backward, "
+                f"the first {found[0]}; turn its own checkpointing off"
             )
         check_effect(self._applied, self._bench.wiring, STEPS, len(self._bench.step.batches))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unkno
 from bench.frontier import Trial
 from bench.placement import check_modules, generate_placements
 from bench.spec import ChainInfo, PlacementEntry, StudySpec, control_key
-from bench.study import probe_worker, run_study
+from bench.study import WorkerError, probe_worker, run_study
 
 ANSWERS = ("ok", "no-effect", "invalid")
 """Outcomes that say what a placement does; any other leaves the question open."""
@@ -30,9 +31,13 @@ def run(overrides: Sequence[str]) -> int:
 
 def sweep(options: Options) -> Answer:
     results: Path = options["results"]
-    study = plan_study(options)
-    with ProgressDisplay() as display:
-        directory = run_study(study, results, watch=display)
+    try:
+        study = plan_study(options)
+        with ProgressDisplay() as display:
+            directory = run_study(study, results, watch=display)
+    except WorkerError as error:
+        print(f"boundary-bench: {error}", file=sys.stderr)
+        return Answer(exit_code=PARTIAL, data={"error": str(error)})
     view = draw(directory)
     view.print()
     published = publish(directory, results, options["tracker"])

@@ -22,7 +22,7 @@ def open_ui(options: Options) -> Answer:
     command = _command(uri, options["port"])
     print(f"MLflow on http://127.0.0.1:{options['port']} (end it with Ctrl-C)")
     try:
-        ended = subprocess.run(["sh", "-c", command], check=False).returncode
+        ended = subprocess.run(["sh", "-c", f"exec env {command}"], check=False).returncode
     except KeyboardInterrupt:
         ended = 0
     return Answer(exit_code=COMPLETE if ended == 0 else PARTIAL, data={"store": uri})

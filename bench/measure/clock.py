@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import itertools
 
 
 @dataclass(frozen=True)

@@ -14,35 +14,26 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-from bench.placement.region_forward import in_replay
-
 Formula = Callable[..., int]
 aten = torch.ops.aten
 
-COMPUTE_WORDS = frozenset(
-    [
-        "mm",
-        "bmm",
-        "addmm",
-        "baddbmm",
-        "addbmm",
-        "mv",
-        "addmv",
-        "addr",
-        "dot",
-        "vdot",
-        "matmul",
-        "linear",
-        "bilinear",
-        "einsum",
-        "conv",
-        "convolution",
-        "attention",
-        "lstm",
-        "gru",
-        "rnn",
-    ]
+_MATMULS = (
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "addbmm",
+    "mv",
+    "addmv",
+    "addr",
+    "dot",
+    "vdot",
+    "matmul",
+    "linear",
+    "bilinear",
 )
+_OTHERS = ("einsum", "conv", "convolution", "attention", "lstm", "gru", "rnn")
+COMPUTE_WORDS = frozenset(_MATMULS + _OTHERS)
 """An op with one of these words in its name does work that grows faster than its bytes."""
 ATTENTION_WORD = "attention"
 
@@ -94,8 +85,10 @@ FORMULAS = {getattr(aten, name): formula for name, formula in _BY_NAME.items() i
 class OpCounter(TorchDispatchMode):
     """Counts every operator dispatched while it is entered. Holds no tensor."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_replay: Callable[[], bool] = bool) -> None:
+        """`in_replay` says of each op, as it is dispatched, whether it belongs to a replay; by default none does."""
         super().__init__()
+        self._in_replay = in_replay
         self.ops = self.replay_ops = 0
         self.flops = self.replay_flops = 0
         self.attention_ops: list[str] = []
@@ -109,7 +102,7 @@ class OpCounter(TorchDispatchMode):
         flops = count_flops(func, args, kwargs, result)
         self.ops += 1
         self.flops += flops
-        if in_replay():
+        if self._in_replay():
             self.replay_ops += 1
             self.replay_flops += flops
         name = func._schema.name.partition("::")[2]

@@ -111,7 +111,7 @@ def self_checkpointing(model: nn.Module) -> str | None:
     fairscale's wrappers; a model that calls torch.utils.checkpoint on its own is found by its replays instead."""
     for name, module in model.named_modules():
         if getattr(module, "gradient_checkpointing", False) is True:
-            return f"{name or 'the model'} has gradient checkpointing enabled; call gradient_checkpointing_disable()"
+            return f"{name or 'the model'} has gradient checkpointing of its own; turn it off"
         if type(module).__name__ == "CheckpointWrapper" or hasattr(module, "_checkpoint_wrapped_module"):
             return f"{name or 'the model'} is a checkpoint wrapper; take it off"
     return None

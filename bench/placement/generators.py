@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.placement.grammar import OPTION_FIELDS, parse_placement
 from bench.placement.types import NONE, Kept, Options, Placement, PlacementError, Region
 from bench.spec import ChainInfo, PlacementEntry
-import itertools
 
 Chains = Sequence[ChainInfo]
 

@@ -12,7 +12,7 @@ from bench.report.labels import common_prefix, short_label
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
 from bench.report.shares import peak_share, persistent_floor, reference_trial
 
-MIN_DATA_SHARE = 1 / 3
+MIN_DATA_SHARE = 0.3
 """A line (persistent floor, capacity) is drawn if the marks still take this share of the axis; else it is a note."""
 
 AXIS_MARGIN = 0.07

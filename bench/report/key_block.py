@@ -53,10 +53,11 @@ def key_columns(data: FrontierData) -> list[list[Line]]:
     if not data.key:
         return []
     values = _aligned_values(data.key)
+    values_width = max(map(len, values)) + 2
     longest = max(len(entry.label) for entry in data.key)
-    fits_twice = longest <= _label_characters(2, len(values[0]) + 2)
+    fits_twice = longest <= _label_characters(2, values_width)
     num_columns = 2 if len(data.key) > ONE_COLUMN_ENTRIES and fits_twice else 1
-    width = _label_characters(num_columns, len(values[0]) + 2)
+    width = _label_characters(num_columns, values_width)
     entries = [_entry_lines(entry, entry.label, text, width) for entry, text in zip(data.key, values, strict=True)]
     return _balanced(entries, num_columns)
 

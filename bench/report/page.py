@@ -26,6 +26,8 @@ INK = "#222222"
 GREY = "#767676"
 FAILURE_COLOUR = "#a4262c"
 PNG_DPI = 200
+BROKEN_WORD_FILL = 0.9
+"""Share of a line that a piece of a broken word is meant to fill: its characters differ in width."""
 
 STYLE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -99,8 +101,8 @@ def wrap(text: str, width: float, size: float = SMALL) -> list[str]:
     """Lines of at most `width` inches; a single word that is longer is broken."""
     lines, line = [], ""
     for word in text.split():
-        while text_width(word, size) > width:
-            keep = next(n for n in range(len(word) - 1, 0, -1) if n == 1 or text_width(word[:n], size) <= width)
+        while (taken := text_width(word, size)) > width and len(word) > 1:
+            keep = max(int(BROKEN_WORD_FILL * len(word) * width / taken), 1)
             lines += [line] if line else []
             lines.append(word[:keep])
             line, word = "", word[keep:]

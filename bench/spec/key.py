@@ -21,8 +21,17 @@ def control_key(controls: Controls) -> str:
     """
     if controls.facts is None:
         raise ValueError("controls without facts have no key: probe the worker first")
-    text = json.dumps(to_mapping(controls), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_canonical(to_mapping(controls)), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _canonical(value: Any) -> Any:
+    """`dropout: 0` and `dropout: 0.0` are one setting."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def short_key(key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -54,20 +55,26 @@ def _convert(kind: Any, data: Any, where: str) -> Any:
 def _dataclass(cls: Any, data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise _wrong(where, "a mapping", data)
-    hints = typing.get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    hints, required_fields = _shape(cls)
     prefix = f"{where}." if where else ""
-    unknown = sorted(set(map(str, data)) - set(fields))
+    unknown = sorted(set(map(str, data)) - set(hints))
     if unknown:
-        raise SpecError(f"{prefix}{unknown[0]}: no such option; there are {', '.join(fields)}")
-    required = [
-        name
-        for name, f in fields.items()
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and name not in data
-    ]
-    if required:
-        raise SpecError(f"{prefix}{required[0]}: missing")
+        raise SpecError(f"{prefix}{unknown[0]}: no such option; there are {', '.join(hints)}")
+    missing = [name for name in required_fields if name not in data]
+    if missing:
+        raise SpecError(f"{prefix}{missing[0]}: missing")
     return cls(**{name: _convert(hints[name], item, f"{prefix}{name}") for name, item in data.items()})
+
+
+@functools.lru_cache
+def _shape(cls: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Field → type, and the fields without a default."""
+    fields = dataclasses.fields(cls)
+    hints = typing.get_type_hints(cls)
+    required = tuple(
+        f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    )
+    return {f.name: hints[f.name] for f in fields}, required
 
 
 def _union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:

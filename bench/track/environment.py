@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 NO_TELEMETRY = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+UI_ONLY = NO_TELEMETRY | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""For a server that only shows runs: its job runner would start eight more Python processes."""
 
 FIRST_CONTACT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
@@ -17,6 +19,8 @@ FIRST_CONTACT = {
 """A server that is down is told within about ten seconds; MLflow's own limits (7 retries of 120 s) take minutes."""
 
 WHILE_PUBLISHING = {
+    # Else every run of a server prints two lines, and is fetched once more for them.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bench.track.environment import UI_ONLY
 from bench.track.errors import TrackError
 
 TRACKING_URI_VARIABLE = "MLFLOW_TRACKING_URI"
@@ -33,10 +34,8 @@ def open_ui_command(uri: str, port: int = 5000) -> str:
     if store_scheme(uri) in SERVER_SCHEMES:
         return f"{_program('python')} -m webbrowser {shlex.quote(without_password(uri))}"
     given = shlex.quote(uri) if without_password(uri) == uri else f'"${TRACKING_URI_VARIABLE}"'
-    return (
-        "MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true "
-        f"{_program('mlflow')} ui --backend-store-uri {given} --host 127.0.0.1 --port {port}"
-    )
+    settings = " ".join(f"{name}={value}" for name, value in UI_ONLY.items())
+    return f"{settings} {_program('mlflow')} ui --backend-store-uri {given} --host 127.0.0.1 --port {port}"
 
 
 def store_scheme(uri: str) -> str:

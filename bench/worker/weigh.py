@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from bench.measure import MemoryReading, OpCounter, measure_memory
 from bench.measure.memory import OnPhase
 from bench.placement.apply import Applied
+from bench.placement.region_forward import in_replay
 from bench.records import PLAIN, MemorySample
 from bench.step.build import BACKWARD
 from bench.worker.bench import Bench
@@ -48,7 +49,7 @@ class _Pass:
     def __init__(self, bench: Bench, applied: Applied) -> None:
         self._bench = bench
         self._applied = applied
-        self._counter = OpCounter()
+        self._counter = OpCounter(in_replay)
         self._losses: list[float] = []
         self._replayed_modules: list[str] = []
         self.wall_s = 0.0

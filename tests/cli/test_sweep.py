@@ -25,7 +25,7 @@ from bench.records import (
 )
 from bench.report import write_plots
 from bench.spec import ChainInfo, Controls, Facts, StudySpec, from_mapping, to_mapping
-from bench.study import Progress
+from bench.study import Progress, WorkerError
 
 UNITS = tuple(f"transformer.h.{i}" for i in range(4))
 ROUNDS = 4
@@ -200,6 +200,17 @@ def test_a_reference_is_measured_even_if_no_generator_yields_it(runner: FakeRunn
     (study,) = runner.studies
     assert study.reference == "transformer.h.0..1:each"
     assert [entry.text for entry in study.placements] == ["transformer.h.0..1:each", "none"]
+
+
+def test_a_worker_that_cannot_start_is_told_and_exits_1(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def probe(_: Controls) -> FakeProbe:
+        raise WorkerError("the probe ended with exit code 1")
+
+    monkeypatch.setattr(sweep_module, "probe_worker", probe)
+    assert sweep() == 1
+    assert capsys.readouterr().err == "boundary-bench: the probe ended with exit code 1\n"
 
 
 def test_multirun_gives_a_study_for_every_combination(runner: FakeRunner) -> None:

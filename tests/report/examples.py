@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.frontier.types import Frontier, Interval, Trial
+from bench.placement import placement_id
 from bench.spec import (
     ChainInfo,
     Controls,
@@ -31,7 +32,7 @@ T5_CHAINS = (
 def ok(placement: str, peak_mib: float, ratio: float, *generators: str, width: float = 0.02, **fields: object) -> Trial:
     return Trial(
         placement=placement,
-        id=f"{abs(hash(placement)) % 16**8:08x}",
+        id=placement_id(placement),
         generators=generators or ("explicit",),
         outcome="ok",
         rounds=6,
@@ -49,7 +50,11 @@ def ok(placement: str, peak_mib: float, ratio: float, *generators: str, width: f
 
 def failed(placement: str, outcome: str, reason: str, *generators: str) -> Trial:
     return Trial(
-        placement=placement, id="f" * 8, generators=generators or ("explicit",), outcome=outcome, reason=reason
+        placement=placement,
+        id=placement_id(placement),
+        generators=generators or ("explicit",),
+        outcome=outcome,
+        reason=reason,
     )
 
 
@@ -124,7 +129,6 @@ def gpt2_sixteen() -> Frontier:
         *gpt2_eight().trials,
         ok("transformer.h.0..11:every.3", 2906, 1.06, "every 3. block", frontier_confidence=0.8),
         ok("transformer.h.0..2:each", 3020, 1.055, "first 3 blocks", frontier_confidence=0.8),
-        ok("transformer.h.0..8:each", 2600, 1.15, "first 9 blocks", frontier_confidence=0.2),
         ok("transformer.h.0..5+transformer.h.6..11", 2720, 1.24, "2 spans", width=0.04, frontier_confidence=0.0),
         ok("transformer.h.0..5+transformer.h.0..11:each+transformer.h.6..11", 2360, 1.45, "2 nested spans",
            frontier_confidence=1.0),

@@ -1,0 +1,157 @@
+"""The CPU allocator's peak of a step: exact on a toy, MemTracker's on real models, the same in any order."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.distributed._tools.mem_tracker import MemTracker
+
+from bench.measure import measure_memory
+from bench.measure.memory import LeakingError, MemoryReading, OnPhase
+from bench.placement.apply import apply
+from bench.spec import Controls, ModelSpec, OptimizerSpec, RecipeSpec, WorkloadSpec
+from bench.worker.bench import Bench
+from tests.builders import make_controls
+
+CPU = torch.device("cpu")
+GPT2_CONTROLS = make_controls(
+    model=ModelSpec(
+        name="gpt2",
+        target="models.gpt2",
+        settings={"layers": 4, "width": 128, "heads": 4, "vocabulary": 512, "positions": 128},
+    ),
+    workload=WorkloadSpec(micro_batch=4, shape={"sequence_length": 128}),
+    optimizer=OptimizerSpec(settings={"lr": 1e-4}),
+)
+T5_CONTROLS = make_controls(
+    model=ModelSpec(
+        name="t5",
+        target="models.t5",
+        settings={"layers": 3, "width": 128, "feed_forward": 256, "heads": 4, "vocabulary": 512},
+    ),
+    workload=WorkloadSpec(micro_batch=4, shape={"sequence_length": 128, "target_length": 64}),
+    optimizer=OptimizerSpec(settings={"lr": 1e-4}),
+)
+EVERY_BLOCK = {
+    "gpt2": "transformer.h.0..3:each",
+    "t5": "encoder.block.0..2:each+decoder.block.0..2:each",
+}
+
+
+def make_bench(controls: Controls, *texts: str) -> Bench:
+    bench = Bench(controls, CPU, texts)
+    bench.step.run()
+    bench.keep_state()
+    return bench
+
+
+def weigh(bench: Bench, text: str) -> MemoryReading:
+    bench.restore_state()
+    with bench.placed(text):
+        return measure_memory(bench.step.run, bench.persistent_bytes, CPU)
+
+
+def tracked_peak(bench: Bench, text: str) -> int:
+    """MemTracker's total for the second of two steps."""
+    bench.restore_state()
+    tracker = MemTracker()
+    step = bench.step
+    tracker.track_external(step.model, step.optimizer, *step.batches[0].values())
+    with apply(step.model, text, wiring=bench.wiring), tracker:
+        step.run()
+        tracker.reset_mod_stats()
+        step.run()
+    return int(tracker.get_tracker_snapshot("peak")[CPU]["Total"])
+
+
+@pytest.mark.parametrize("controls", [GPT2_CONTROLS, T5_CONTROLS], ids=["gpt2", "t5"])
+@pytest.mark.parametrize("placed", [False, True], ids=["none", "every block"])
+def test_peak_is_that_of_memtracker(controls: Controls, placed: bool) -> None:
+    text = EVERY_BLOCK[controls.model.name] if placed else "none"
+    bench = make_bench(controls, text)
+    assert weigh(bench, text).peak_bytes == pytest.approx(tracked_peak(bench, text), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        RecipeSpec(zero_grad="start"),
+        RecipeSpec(set_to_none=False),
+        RecipeSpec(zero_grad="start", set_to_none=False, clip_norm=1.0),
+    ],
+)
+def test_peak_is_right_wherever_gradients_are_zeroed(recipe: RecipeSpec) -> None:
+    bench = make_bench(make_controls(**{**_parts(GPT2_CONTROLS), "recipe": recipe}), "none")
+    reading = weigh(bench, "none")
+    assert reading.peak_bytes == pytest.approx(tracked_peak(bench, "none"), rel=1e-3)
+    assert reading.retained_bytes > 0
+
+
+def test_gradients_that_outlive_a_step_are_persistent() -> None:
+    at_end = weigh(make_bench(GPT2_CONTROLS, "none"), "none")
+    start = make_controls(**{**_parts(GPT2_CONTROLS), "recipe": RecipeSpec(zero_grad="start")})
+    bench = make_bench(start, "none")
+    at_start = weigh(bench, "none")
+    gradients = sum(p.numel() * p.element_size() for p in bench.step.model.parameters())
+    assert at_start.persistent_bytes == at_end.persistent_bytes + gradients
+    assert at_start.peak_bytes == at_end.peak_bytes
+    assert at_start.retained_bytes == at_end.retained_bytes
+
+
+def test_peak_does_not_depend_on_the_order_of_trials() -> None:
+    texts = ["none", "transformer.h.0..3:each", "transformer.h.0..1+transformer.h.2..3", "transformer.h.0..3.mlp:each"]
+    bench = make_bench(GPT2_CONTROLS, *texts)
+    forwards = {text: weigh(bench, text) for text in texts}
+    backwards = {text: weigh(bench, text) for text in reversed(texts)}
+    again = make_bench(GPT2_CONTROLS, *texts)
+    assert forwards == backwards == {text: weigh(again, text) for text in texts}
+
+
+def step_of(forward: Callable[[], torch.Tensor]) -> Callable[[OnPhase], None]:
+    def run(on_phase: OnPhase) -> None:
+        on_phase("forward")
+        value = forward()
+        on_phase("backward")
+        value.backward()  # type: ignore[no-untyped-call]
+        on_phase("end")
+
+    return run
+
+
+def test_a_toy_is_weighed_to_the_byte() -> None:
+    # 1000 floats in a 256-byte header-free block: y = x·x keeps nothing of its own, exp keeps its result.
+    x = torch.ones(1000, requires_grad=True)
+
+    def forward() -> torch.Tensor:
+        return x.exp().sum()
+
+    def run(on_phase: OnPhase) -> None:
+        x.grad = None
+        step_of(forward)(on_phase)
+        x.grad = None
+
+    reading = measure_memory(run, lambda: 4000, CPU)
+    assert reading.persistent_bytes == 4000
+    assert reading.retained_bytes == 4000 + 4  # exp's result, and the sum
+    # In backward: exp's result, the loss, its gradient of one, and the gradient of x; sum's gradient is an expanded view.
+    assert reading.peak_bytes == 4000 + 4000 + 4 + 4 + 4000
+    assert reading.peak_phase == "backward"
+
+
+def test_a_step_that_keeps_something_is_leaking() -> None:
+    kept: list[torch.Tensor] = []
+    layer = nn.Linear(8, 8)
+
+    def run(on_phase: OnPhase) -> None:
+        layer.zero_grad()
+        step_of(lambda: layer(torch.ones(1, 8)).sum())(on_phase)
+        layer.zero_grad()
+        kept.append(torch.ones(100))
+
+    with pytest.raises(LeakingError, match="400 bytes more"):
+        measure_memory(run, lambda: 0, CPU)
+
+
+def _parts(controls: Controls) -> dict[str, object]:
+    return {"model": controls.model, "workload": controls.workload, "optimizer": controls.optimizer}

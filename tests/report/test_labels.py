@@ -1,0 +1,64 @@
+"""Placement texts lose a shared prefix and fold at their joints; no character is ever lost."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from bench.report.families import FAMILIES, family_of
+from bench.report.labels import common_prefix, fold, short_label
+
+
+def test_common_prefix_keeps_the_container_of_numbered_units() -> None:
+    assert common_prefix(["none", "transformer.h.0..5:each", "transformer.h.0..11.mlp:each"]) == "transformer."
+
+
+def test_common_prefix_is_of_every_path_of_every_item() -> None:
+    assert common_prefix(["a.b.layer1.0..2/a.b.layer2.0..3", "a.b.head.0"]) == "a.b."
+    assert common_prefix(["encoder.block.0..5:each+decoder.block.0..5:each"]) == ""
+    assert common_prefix(["none"]) == common_prefix([]) == ""
+
+
+def test_a_policy_with_calls_is_no_path() -> None:
+    assert common_prefix(["transformer.h.0..5:each:keep.matmul/0/3"]) == "transformer."
+
+
+def test_short_label_takes_the_prefix_off_each_path() -> None:
+    assert short_label("a.h.0..1/a.h.3+a.h.5:keep.a.b@no-rng", "a.") == "h.0..1/h.3+h.5:keep.a.b@no-rng"
+    assert short_label("none", "a.") == "none"
+
+
+def test_fold_breaks_at_joints_then_at_dots() -> None:
+    assert fold("h.0..5:each+h.6..11", 14) == ["h.0..5:each+", "h.6..11"]
+    assert fold("h.0..11:each:keep.attention", 16) == ["h.0..11:each", ":keep.attention"]
+    assert fold("block.0..5.layer.1.DenseReluDense", 20) == ["block.0..5.layer.1.", "DenseReluDense"]
+
+
+@given(st.text(alphabet="ab0.:+/@%-_", max_size=120), st.integers(min_value=3, max_value=40))
+def test_fold_loses_nothing_and_keeps_its_width(label: str, width: int) -> None:
+    lines = fold(label, width)
+    assert "".join(lines) == label
+    assert all(len(line) <= width for line in lines)
+
+
+def test_generators_belong_to_families() -> None:
+    words = {
+        "none": "none",
+        "every block": "every block",
+        "every 2. block": "every k-th block",
+        "first 6 blocks": "leading blocks",
+        "all but the last 1": "leading blocks",
+        "√n spans": "spans",
+        "2 nested spans": "nested spans",
+        "mlp of every block": "submodules",
+        "every block, keeping matmul%2": "policies",
+        "every block, no-rng": "checkpoint options",
+        "explicit": "explicit",
+        "something new": "other",
+    }
+    assert {word: family_of([word]) for word in words} == words
+    assert set(words.values()) <= set(FAMILIES)
+
+
+def test_the_first_known_generator_names_the_family() -> None:
+    assert family_of(["something new", "2 spans", "every block"]) == "spans"
+    assert family_of([]) == "other"

@@ -1,0 +1,82 @@
+"""The table: frontier, then dominated, then not scored; whole names at every width."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+
+from bench.frontier.types import Frontier
+from bench.report import write_table
+from tests.report import examples
+from tests.report.examples import failed, frontier_of, gpt2_eight, gpt2_sixteen, ok
+
+
+def text_of(frontier: Frontier, width: int = 120) -> str:
+    file = io.StringIO()
+    write_table(frontier, file, width)
+    return file.getvalue()
+
+
+def row_of(text: str, label: str) -> str:
+    return next(line for line in text.splitlines() if f" {label} " in f" {line} ")
+
+
+def test_row_shows_times_peaks_and_shares() -> None:
+    row = row_of(text_of(gpt2_eight()), "h.0..11:each")
+    # saved: (3236 - 2390) / (3236 - 1424)
+    assert row.split("h.0..11:each")[1].split() == [
+        "6.01", "×1.22", "±", "0.02", "2390", "73.9", "%", "46.7", "%", "22.0", "%", "100", "%",
+    ]  # fmt: skip
+
+
+def test_frontier_comes_first_from_the_highest_peak_then_the_dominated_then_the_failed() -> None:
+    text = text_of(gpt2_sixteen())
+    order = ["none (reference)", "h.0..11:every.2", "h.0..11:each ", "h.0..5:each ", "h.0..5+h.6..11 ", "not scored"]
+    places = [text.index(label) for label in order]
+    assert places == sorted(places)
+    assert text.index("h.0..11:each:keep.matmul ") > text.index("not scored")
+
+
+def test_marks_tell_the_frontier_and_its_knee() -> None:
+    text = text_of(gpt2_eight())
+    assert row_of(text, "h.0..11.mlp:each").startswith("★")
+    assert row_of(text, "h.0..11:every.2").startswith("●")
+    assert row_of(text, "h.0..5:each").startswith(" ")
+
+
+def test_failure_has_outcome_and_reason_and_no_number() -> None:
+    text = text_of(frontier_of(failed("h.0", "oom", "wanted 77 MiB")))
+    assert row_of(text, "h.0").split() == ["h.0", "oom", "wanted", "77", "MiB"]
+    assert "No placement was measured." in text
+
+
+def test_unmeasured_values_are_dashes() -> None:
+    trial = dataclasses.replace(ok("h.0:each", 2000, 1.1), replay_flops=None, frontier_confidence=None)
+    row = row_of(text_of(frontier_of(ok("none", 3000, 1.0, width=0), trial)), "h.0:each")
+    assert row.split()[-2:] == ["–", "–"]
+
+
+def test_notes_stand_below() -> None:
+    assert text_of(gpt2_sixteen()).splitlines()[-1] == "note: Stopped by the time cap of 1500 s after 6 of 10 rounds."
+
+
+def test_prefix_that_was_taken_off_is_said() -> None:
+    assert "placements are shown without their common prefix `transformer.`" in text_of(gpt2_eight())
+    assert "common prefix" not in text_of(examples.t5())
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_lines_fit_and_no_name_is_cut(width: int) -> None:
+    label = "+".join(f"h.{first}..{first + 1}:each:keep.attention.matmul%2@no-rng" for first in range(0, 12, 2))
+    text = text_of(frontier_of(ok("none", 3000, 1.0, width=0), ok(label, 2000, 1.1)), width)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "…" not in text
+    pieces = [line for line in text.splitlines() if "h." in line or "keep" in line or "@no-rng" in line]
+    words = "".join(piece.strip(" ●★").split(" ")[0] for piece in pieces)
+    assert label in words
+
+
+def test_an_empty_study_says_so() -> None:
+    assert "The study has no placement yet." in text_of(frontier_of())

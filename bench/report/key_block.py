@@ -31,6 +31,7 @@ MARKER_WIDTH = 0.17
 TEXT_LEFT = NUMBER_WIDTH + MARKER_WIDTH
 REASON_ENTRIES = 6
 """Up to this many failures each show a reason; the table has the reasons of all."""
+REASON_CHARACTERS = 160
 
 LABEL_HEADER = "placement"
 RATIO_HEADER, PEAK_HEADER, SHARE_HEADER = "time ratio", "peak", "of ref."
@@ -151,12 +152,17 @@ def _entry_lines(entry: KeyEntry, label: str, values: str, width: int) -> list[L
 
 
 def _failure_lines(failure: Failure, text: str, width: int) -> list[Line]:
-    first, *rest = textwrap.wrap(text, width, break_on_hyphens=False)
+    """`text` begins with the label; one that fills more than a line breaks where a placement may."""
+    *whole, end = fold(failure.label, width)
+    first, *rest = [*whole, *textwrap.wrap(end + text.removeprefix(failure.label), width, break_on_hyphens=False)]
     return [Line(first, failure), *(Line(f" {line}") for line in rest)]
 
 
 def _reason(failure: Failure) -> str:
-    return f"{failure.outcome}: {failure.reason}" if failure.reason else failure.outcome
+    reason = failure.reason
+    if len(reason) > REASON_CHARACTERS:
+        reason = reason[: REASON_CHARACTERS - 1] + "…"
+    return f"{failure.outcome}: {reason}" if reason else failure.outcome
 
 
 def _balanced(entries: list[list[Line]], num_columns: int) -> list[list[Line]]:

@@ -8,9 +8,6 @@ from collections.abc import Iterable
 PATH_STARTS = r"(^|[+/])"
 """Where a module path may begin in a placement text."""
 
-BREAKS_AFTER = "+/"
-BREAKS_BEFORE = ":@"
-
 
 def common_prefix(placements: Iterable[str]) -> str:
     """The dotted prefix that all module paths share, the container of numbered units left in place.
@@ -44,13 +41,14 @@ def short_label(placement: str, prefix: str) -> str:
 
 
 def fold(label: str, width: int) -> list[str]:
-    """Lines of at most `width` characters that join to `label` again; breaks at the grammar's joints where it can."""
+    """Lines of at most `width` characters that join to `label` again; best between items, else at a joint or a dot."""
     lines = []
     while len(label) > width:
         places = range(width // 3 + 1, width + 1)
-        joints = [i for i in places if label[i - 1] in BREAKS_AFTER or label[i] in BREAKS_BEFORE]
+        items = [i for i in places if label[i - 1] == "+"]
+        joints = [i for i in places if label[i - 1] in "+/" or label[i] in ":@"]
         dots = [i for i in places if label[i - 1] == "." and "." not in label[i - 2] + label[i]]
-        cut = (joints or dots or [width])[-1]
+        cut = (items or joints or dots or [width])[-1]
         lines.append(label[:cut])
         label = label[cut:]
     return [*lines, label]

@@ -1,5 +1,6 @@
 """The CPU allocator's peak of a step: exact on a toy, MemTracker's on real models, the same in any order."""
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -52,17 +53,21 @@ def weigh(bench: Bench, text: str) -> MemoryReading:
         return measure_memory(bench.step.run, bench.persistent_bytes, CPU)
 
 
-def tracked_peak(bench: Bench, text: str) -> int:
-    """MemTracker's total for the second of two steps."""
+def weigh_with_memtracker(bench: Bench, text: str) -> tuple[int, int]:
+    """(our peak, MemTracker's total) of the very same step."""
     bench.restore_state()
     tracker = MemTracker()
     step = bench.step
     tracker.track_external(step.model, step.optimizer, *step.batches[0].values())
-    with apply(step.model, text, wiring=bench.wiring), tracker:
-        step.run()
+
+    def run(on_phase: OnPhase) -> None:
         tracker.reset_mod_stats()
-        step.run()
-    return int(tracker.get_tracker_snapshot("peak")[CPU]["Total"])
+        step.run(on_phase)
+
+    with warnings.catch_warnings(), apply(step.model, text, wiring=bench.wiring), tracker:
+        warnings.simplefilter("ignore")  # its hooks outlive T5's modules
+        reading = measure_memory(run, bench.persistent_bytes, CPU)
+    return reading.peak_bytes, int(tracker.get_tracker_snapshot("peak")[CPU]["Total"])
 
 
 @pytest.mark.parametrize("controls", [GPT2_CONTROLS, T5_CONTROLS], ids=["gpt2", "t5"])
@@ -70,7 +75,11 @@ def tracked_peak(bench: Bench, text: str) -> int:
 def test_peak_is_that_of_memtracker(controls: Controls, placed: bool) -> None:
     text = EVERY_BLOCK[controls.model.name] if placed else "none"
     bench = make_bench(controls, text)
-    assert weigh(bench, text).peak_bytes == pytest.approx(tracked_peak(bench, text), rel=1e-3)
+    peak, tracked = weigh_with_memtracker(bench, text)
+    assert peak == pytest.approx(tracked, rel=1e-3)
+    # MemTracker's module hooks hold a boundary tensor of T5's decoder a little longer: what is measured is not watched.
+    hidden = controls.workload.micro_batch * 128 * 128 * 4
+    assert 0 <= peak - weigh(bench, text).peak_bytes <= hidden
 
 
 @pytest.mark.parametrize(
@@ -84,7 +93,7 @@ def test_peak_is_that_of_memtracker(controls: Controls, placed: bool) -> None:
 def test_peak_is_right_wherever_gradients_are_zeroed(recipe: RecipeSpec) -> None:
     bench = make_bench(make_controls(**{**_parts(GPT2_CONTROLS), "recipe": recipe}), "none")
     reading = weigh(bench, "none")
-    assert reading.peak_bytes == pytest.approx(tracked_peak(bench, "none"), rel=1e-3)
+    assert reading.peak_bytes == pytest.approx(weigh_with_memtracker(bench, "none")[1], rel=1e-3)
     assert reading.retained_bytes > 0
 
 
@@ -120,7 +129,6 @@ def step_of(forward: Callable[[], torch.Tensor]) -> Callable[[OnPhase], None]:
 
 
 def test_a_toy_is_weighed_to_the_byte() -> None:
-    # 1000 floats in a 256-byte header-free block: y = x·x keeps nothing of its own, exp keeps its result.
     x = torch.ones(1000, requires_grad=True)
 
     def forward() -> torch.Tensor:
@@ -134,7 +142,7 @@ def test_a_toy_is_weighed_to_the_byte() -> None:
     reading = measure_memory(run, lambda: 4000, CPU)
     assert reading.persistent_bytes == 4000
     assert reading.retained_bytes == 4000 + 4  # exp's result, and the sum
-    # In backward: exp's result, the loss, its gradient of one, and the gradient of x; sum's gradient is an expanded view.
+    # In backward: exp's result, the loss, its gradient of one, and x's gradient; sum's gradient is an expanded view.
     assert reading.peak_bytes == 4000 + 4000 + 4 + 4 + 4000
     assert reading.peak_phase == "backward"
 

@@ -66,7 +66,9 @@ def test_step_equals_the_plain_one_and_passes_are_as_predicted(name: str, text: 
     assert_same_step(run_step(model, loss), plain, exact=True)
 
 
-@pytest.mark.parametrize("text", ["transformer.h.0..5", "transformer.h.0..2+transformer.h.0..5:each+transformer.h.3..5"])
+@pytest.mark.parametrize(
+    "text", ["transformer.h.0..5", "transformer.h.0..2+transformer.h.0..5:each+transformer.h.3..5"]
+)
 def test_a_deep_copy_runs_its_own_blocks(text: str) -> None:
     tiny = MODELS["gpt2"]
     model = tiny.build()

@@ -25,7 +25,7 @@ def test_a_lone_label_goes_below_and_to_the_left() -> None:
 
 
 def test_crowded_labels_stay_apart_from_each_other_and_from_obstacles() -> None:
-    anchors = [(100 + 4 * i, 100 - 6 * i) for i in range(8)]
+    anchors = [(100 + 5 * i, 100 - 8 * i) for i in range(8)]
     obstacles = [centred(x, y, 8, 8) for x, y in anchors]
     boxes = boxes_of(place_labels(anchors, [SIZE] * 8, obstacles, BOUNDS, distance=10))
     assert not any(share(a, b) for a, b in itertools.combinations(boxes, 2))

@@ -27,7 +27,8 @@ def test_short_label_takes_the_prefix_off_each_path() -> None:
     assert short_label("none", "a.") == "none"
 
 
-def test_fold_breaks_at_joints_then_at_dots() -> None:
+def test_fold_breaks_between_items_then_at_joints_then_at_dots() -> None:
+    assert fold("h.0:keep.a+h.1:keep.a+h.2:keep.a", 28) == ["h.0:keep.a+h.1:keep.a+", "h.2:keep.a"]
     assert fold("h.0..5:each+h.6..11", 14) == ["h.0..5:each+", "h.6..11"]
     assert fold("h.0..11:each:keep.attention", 16) == ["h.0..11:each", ":keep.attention"]
     assert fold("block.0..5.layer.1.DenseReluDense", 20) == ["block.0..5.layer.1.", "DenseReluDense"]

@@ -138,6 +138,13 @@ def test_failures_are_listed_with_outcome() -> None:
     assert sum(line.get_marker() == "x" for line in figure.axes[0].lines) == 2
 
 
+def test_a_long_reason_is_shortened_and_says_so_its_placement_is_whole() -> None:
+    words = page_words(frontier_figure(*CASES["long names"]))
+    assert LONG.replace("transformer.", "").replace("h.0:", "h.0.mlp:") in words
+    assert words.count("SIGSEGV") < 12
+    assert "…" in words
+
+
 def test_a_measured_invalid_placement_is_a_cross_in_the_panels() -> None:
     for axes in frontier_figure(sixty()).axes[1:]:
         assert sum(line.get_marker() == "x" for line in axes.lines) == 1

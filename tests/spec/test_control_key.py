@@ -43,7 +43,8 @@ def test_each_control_changes_the_key(spec: str, field: str) -> None:
         changed = dataclasses.replace(CONTROLS, precision="bf16-pure")
     assert control_key(changed) != control_key(CONTROLS)
     names = differing_controls(CONTROLS, changed)
-    assert names and all(name.startswith(f"{spec}.{field}".rstrip(".")) for name in names)
+    assert names
+    assert all(name.startswith(f"{spec}.{field}".rstrip(".")) for name in names)
 
 
 def test_the_key_survives_json() -> None:

@@ -37,6 +37,7 @@ RoundTime = float | Sequence[float] | None
 """Step time in ms of one sample, or the times of several steps; None where the placement is not in the round."""
 
 MIB = 2**20
+CAPACITY_BYTES = 2**34
 
 
 def make_controls(**changed: Any) -> Controls:
@@ -104,7 +105,9 @@ def make_records(
     }
     placements = tuple(dict.fromkeys((*peaks, *times)))
     rounds = max((len(of_placement) for of_placement in times.values()), default=0)
-    entries: list[Record] = [ExecutionStarted(**origin, placements=placements)]
+    entries: list[Record] = [
+        ExecutionStarted(**origin, placements=placements, environment={"capacity_bytes": CAPACITY_BYTES})
+    ]
     entries += (_memory(origin, placement, peak) for placement, peak in peaks.items())
     for number in range(rounds):
         in_round = ((p, of_placement[number]) for p, of_placement in times.items() if number < len(of_placement))

@@ -10,7 +10,7 @@ from bench.frontier.hypervolume import (
 )
 from bench.frontier.knee import knee_index as knee_index
 from bench.frontier.merge import merge_records as merge_records
-from bench.frontier.reference import choose_reference as choose_reference
+from bench.frontier.reference import measured_reference as measured_reference
 from bench.frontier.store import (
     CSV_FILE as CSV_FILE,
     FRONTIER_FILE as FRONTIER_FILE,

@@ -12,23 +12,22 @@ from bench.frontier.dominance import Point, nondominated
 from bench.frontier.hypervolume import PEAK_RATIO_BOUND, TIME_RATIO_BOUND, dominated_area
 from bench.frontier.knee import knee_index
 from bench.frontier.notes import frontier_notes
-from bench.frontier.reference import choose_reference
+from bench.frontier.reference import measured_reference
 from bench.frontier.trials import OK, summarize_trials
 from bench.frontier.types import Frontier, Hypervolume, Trial
-from bench.records import Records, TimeSample, study_path
+from bench.records import ExecutionStarted, Records, TimeSample, study_path
 from bench.spec import Controls, StudySpec, to_mapping
 from bench.stats import paired_ratios
 
 
-def build_frontier(study: StudySpec, records: Records, capacity_bytes: int | None = None) -> Frontier:
+def build_frontier(study: StudySpec, records: Records) -> Frontier:
     """The frontier of one study; join studies of one key with `merge_records` first.
 
     Args:
         study: names placements and controls; its order of placements is kept.
         records: the study's records, of a finished or an unfinished one.
-        capacity_bytes: memory of the device, for the reader; None where it is unknown.
     """
-    reference = choose_reference(study, records)
+    reference = measured_reference(study, records)
     trials = _judge(summarize_trials(study, records), records, reference)
     frontier = sorted(
         (trial for trial in trials if trial.on_frontier), key=lambda trial: _point(trial)[::-1], reverse=True
@@ -45,10 +44,18 @@ def build_frontier(study: StudySpec, records: Records, capacity_bytes: int | Non
         frontier=tuple(trial.placement for trial in frontier),
         knee=frontier[knee].placement if knee is not None else None,
         hypervolume=_hypervolume(trials, reference),
-        capacity_bytes=capacity_bytes,
+        capacity_bytes=_capacity_bytes(study, records),
         notes=frontier_notes(study, records, trials, reference),
         controls=_flat_controls(study.controls),
     )
+
+
+def _capacity_bytes(study: StudySpec, records: Records) -> int | None:
+    """What the step may allocate at most: the study's own limit, else the memory of the device it last ran on."""
+    limit = study.controls.device.memory_limit_bytes
+    started: list[ExecutionStarted] = records.of(ExecutionStarted)
+    capacity = started[-1].environment.get("capacity_bytes") if started else None
+    return limit or (capacity if isinstance(capacity, int) else None)
 
 
 def _judge(trials: Sequence[Trial], records: Records, reference: str | None) -> tuple[Trial, ...]:

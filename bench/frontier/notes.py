@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from bench.frontier.reference import NONE
 from bench.frontier.trials import OK, PENDING
 from bench.frontier.types import Trial
-from bench.records import MemorySample, Records, Stopped, TimeSample
+from bench.records import PLAIN, MemorySample, Records, Stopped, TimeSample
 from bench.spec import StudySpec
 from bench.stats import RatioEstimate, half_width, sample_time_ms
 
@@ -45,13 +44,13 @@ def _unmeasured(trials: Sequence[Trial]) -> list[str]:
 
 
 def _other_reference(study: StudySpec, trials: Sequence[Trial], reference: str | None) -> list[str]:
-    if reference is None or (reference == NONE and study.reference in (None, NONE)):
+    if reference is None or (reference == PLAIN and study.reference in (None, PLAIN)):
         return []
     if reference == study.reference:
         return [f"all ratios are relative to {reference}, the reference that the study asks for, not to `none`"]
-    preferred = [text for text in dict.fromkeys((study.reference, NONE)) if text and text != reference]
+    preferred = [text for text in dict.fromkeys((study.reference, PLAIN)) if text and text != reference]
     reasons = ", ".join(f"`{placement}` {_why_unscored(trials, placement)}" for placement in preferred)
-    choice = "" if reference == NONE else ", the fastest placement that the others were measured beside"
+    choice = "" if reference == PLAIN else ", the fastest placement that the others were measured beside"
     return [f"{reasons}: all ratios are relative to {reference}{choice}"]
 
 
@@ -93,9 +92,9 @@ def _half_width(trial: Trial) -> float | None:
 
 def _unlowered_peak(trials: Sequence[Trial]) -> list[str]:
     peaks = _peaks(trials)
-    if NONE not in peaks or len(peaks) == 1 or min(peaks.values()) < peaks[NONE]:
+    if PLAIN not in peaks or len(peaks) == 1 or min(peaks.values()) < peaks[PLAIN]:
         return []
-    alone = [trial.placement for trial in trials if trial.on_frontier] == [NONE]
+    alone = [trial.placement for trial in trials if trial.on_frontier] == [PLAIN]
     return ["no placement lowers the peak" + (": `none` is the whole frontier" if alone else " of `none`")]
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 
-from bench.frontier.reference import choose_reference
+from bench.frontier.reference import measured_reference
 from bench.frontier.types import Interval, Trial
 from bench.records import MemorySample, OutcomeRecord, Records, TimeSample
 from bench.spec import PlacementEntry, StudySpec
@@ -19,12 +19,12 @@ nothing about the placement."""
 
 
 def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
-    """One trial for each placement of the study, in its order; ratios are relative to `choose_reference`.
+    """One trial for each placement of the study, in its order; ratios are relative to `measured_reference`.
 
     Only an `ok` trial carries numbers: a placement that failed in the middle has samples, but they are no result.
     `on_frontier` and `frontier_confidence` are left to `build_frontier`, which sees all trials at once.
     """
-    reference = choose_reference(study, records)
+    reference = measured_reference(study, records)
     outcomes = {record.placement: record for record in records.of(OutcomeRecord)}
     weighed: dict[str, list[MemorySample]] = defaultdict(list)
     for memory in records.of(MemorySample):

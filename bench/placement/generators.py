@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from bench.placement.grammar import OPTION_FIELDS, parse_placement
+from bench.placement.grammar import parse_placement
 from bench.placement.types import NONE, Kept, Options, Placement, PlacementError, Region
 from bench.spec import ChainInfo, PlacementEntry
 
@@ -39,16 +39,16 @@ def _asked_for(options: Mapping[str, object], chains: Chains) -> Iterator[tuple[
     explicit = _list(options, "explicit")
     if explicit:
         for text in explicit:
-            yield "explicit", parse_placement(str(text))
+            yield EXPLICIT_FAMILY, parse_placement(str(text))
         return
     if options.get("none"):
-        yield "none", NONE
+        yield NONE_FAMILY, NONE
     if options.get("each"):
-        yield "every block", every(chains, 1)
-    for name, (generate, describe) in GENERATORS.items():
+        yield EACH_FAMILY, every(chains, 1)
+    for name, (generate, family) in GENERATORS.items():
         for value in _list(options, name):
             try:
-                yield describe(value), generate(chains, value)
+                yield _label(family, value), generate(chains, value)
             except (PlacementError, ValueError, TypeError) as error:
                 raise PlacementError(f"placements.{name}: {error}") from None
 
@@ -91,12 +91,15 @@ def nested_spans(chains: Chains, k: object) -> Placement:
 
 
 def of_kind(chains: Chains, kind: object) -> Placement:
-    """Every submodule of one kind (`attention`, `mlp`, `norm`) inside the units, a region each."""
+    """Every submodule of one kind (`attention`, `mlp`, `norm`) inside the units, a region each; `mlp%2` in every second
+    unit."""
+    name, _, every_k = str(kind).partition("%")
     known = sorted({name for chain in chains for name in chain.kinds})
-    if kind not in known:
-        raise PlacementError(f"{kind!r} is no kind of submodule of this model; there are {', '.join(known)}")
+    if name not in known:
+        raise PlacementError(f"{name!r} is no kind of submodule of this model; there are {', '.join(known)}")
+    step = _count(int(every_k)) if every_k.isdigit() else 1
     return _alone(
-        f"{unit}.{part}" for chain in chains for unit in chain.units for part in chain.kinds.get(str(kind), ())
+        f"{unit}.{part}" for chain in chains for unit in chain.units[::step] for part in chain.kinds.get(name, ())
     )
 
 
@@ -112,16 +115,28 @@ def with_option(chains: Chains, option: object) -> Placement:
     return _alone((unit for chain in chains for unit in chain.units), options=options)
 
 
-GENERATORS: dict[str, tuple[Callable[[Chains, object], Placement], Callable[[object], str]]] = {
-    "every": (every, lambda k: f"every {k}. block"),
-    "first": (first, lambda k: f"first {k} blocks"),
-    "but_last": (all_but_last, lambda k: f"all but the last {k}"),
-    "spans": (spans, lambda k: "√n spans" if k == "sqrt" else f"{k} spans"),
-    "nested": (nested_spans, lambda k: "√n nested spans" if k == "sqrt" else f"{k} nested spans"),
-    "kinds": (of_kind, lambda kind: f"{kind} of every block"),
-    "policies": (keeping, lambda policy: f"every block, keeping {policy}"),
-    "options": (with_option, lambda option: f"every block, {option}"),
+GENERATORS: dict[str, tuple[Callable[[Chains, object], Placement], str]] = {
+    "every": (every, "every k-th block"),
+    "first": (first, "leading blocks"),
+    "but_last": (all_but_last, "all but the last blocks"),
+    "spans": (spans, "spans"),
+    "nested": (nested_spans, "nested spans"),
+    "kinds": (of_kind, "submodules"),
+    "policies": (keeping, "policies"),
+    "options": (with_option, "checkpoint options"),
 }
+"""Option → what makes its placements, and the family that they are shown as."""
+NONE_FAMILY, EACH_FAMILY, EXPLICIT_FAMILY = "none", "every block", "explicit"
+FAMILIES = (NONE_FAMILY, EACH_FAMILY, *(family for _, family in GENERATORS.values()), EXPLICIT_FAMILY)
+
+
+def family_of(label: str) -> str:
+    """The family in a generator's label, which is `family` or `family (detail)`."""
+    return label.partition(" (")[0]
+
+
+def _label(family: str, value: object) -> str:
+    return f"{family} ({'√n' if value == 'sqrt' else value})"
 
 
 def _alone(units: Iterable[str], keeps: tuple[Kept, ...] = (), options: Options | None = None) -> Placement:
@@ -143,6 +158,3 @@ def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise PlacementError(f"expected a whole number of at least 1, got {value!r}")
     return value
-
-
-OPTION_NAMES = tuple(OPTION_FIELDS)

@@ -17,6 +17,7 @@ from bench.records.directory import (
     write_json as write_json,
     write_study as write_study,
 )
+from bench.records.reference import PLAIN as PLAIN, choose_reference as choose_reference
 from bench.records.types import (
     ExecutionStarted as ExecutionStarted,
     FirstStep as FirstStep,
@@ -30,9 +31,4 @@ from bench.records.types import (
     TimeSample as TimeSample,
     WarmedUp as WarmedUp,
 )
-from bench.records.work import (
-    PLAIN as PLAIN,
-    Work as Work,
-    choose_reference as choose_reference,
-    next_work as next_work,
-)
+from bench.records.work import Work as Work, next_work as next_work

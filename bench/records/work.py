@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from bench.records.directory import Records
+from bench.records.reference import PLAIN, choose_reference
 from bench.records.types import ExecutionStarted, MemorySample, OutcomeRecord, Record, RoundDone, Stopped, TimeSample
 from bench.spec import StudySpec
-
-PLAIN = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +19,8 @@ class Work:
     """To be measured, the reference first."""
     weighed: frozenset[str]
     """Of them, those whose memory this execution has measured."""
+    plain_retained_bytes: int | None
+    """What the plain step was seen to retain after its forward, if this execution has weighed it."""
     rounds_done: int
     """Whole rounds that earlier processes of this execution measured of all of them."""
     next_round: int
@@ -42,18 +41,6 @@ def next_work(study: StudySpec, records: Records) -> Work | None:
     return None
 
 
-def choose_reference(study: StudySpec, records: Records, among: Collection[str]) -> str | None:
-    """The placement to pair with: the study's own choice, else `none`, else the fastest measured, else unknown yet."""
-    for text in (study.reference, PLAIN):
-        if text in among:
-            return text
-    times: dict[str, list[float]] = {}
-    for sample in records.of(TimeSample):
-        if sample.placement in among:
-            times.setdefault(sample.placement, []).extend(sample.step_times_ms)
-    return min(times, key=lambda text: statistics.median(times[text])) if times else None
-
-
 def _work(
     study: StudySpec,
     records: Records,
@@ -63,7 +50,7 @@ def _work(
     failed: set[str],
 ) -> Work:
     alive = [entry.text for entry in study.placements if entry.text not in failed]
-    reference = choose_reference(study, records, alive)
+    reference = choose_reference(study, records.of(TimeSample), alive)
     rest = tuple(text for text in missing if text != reference)
     placements = rest if reference is None else (reference, *rest)
     processes = {
@@ -71,10 +58,12 @@ def _work(
         for record in mine
         if isinstance(record, ExecutionStarted) and set(missing) <= set(record.placements)
     }
+    weighed = {record.placement: record for record in mine if isinstance(record, MemorySample)}
     return Work(
         execution=execution,
         placements=placements,
-        weighed=frozenset(r.placement for r in mine if isinstance(r, MemorySample)) & set(placements),
+        weighed=frozenset(weighed) & set(placements),
+        plain_retained_bytes=weighed[PLAIN].retained_bytes if PLAIN in weighed else None,
         rounds_done=sum(isinstance(record, RoundDone) and record.process in processes for record in mine),
         next_round=1 + max((r.round for r in mine if isinstance(r, TimeSample)), default=-1),
         spent_s=_spent_s(mine, processes),

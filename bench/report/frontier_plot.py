@@ -67,10 +67,11 @@ _COLOURS = {
     "nested spans": "vermilion",
     "policies": "pink",
     "checkpoint options": "yellow",
+    "all but the last blocks": "rose",
     OTHER: "grey",
 }
-_INK_FAMILIES = {NONE: INK, "explicit": "#4d4d4d", "planned": "#5b2a86"}
-_SHAPES = dict(zip(FAMILIES, ("D", "s", "o", "<", "^", "P", "h", "v", "p", "*", "d", "8"), strict=True))
+_INK_FAMILIES = {NONE: INK, "explicit": "#4d4d4d"}
+_SHAPES = dict(zip(FAMILIES, ("D", "s", "o", "<", ">", "h", "v", "^", "P", "p", "*", "8"), strict=True))
 
 
 def family_markers() -> dict[str, tuple[str, str]]:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from bench.placement import NONE
+from bench.placement.generators import NONE_FAMILY
 from bench.records import PLAIN, next_work, read_records, read_study, study_path, write_study
 from bench.records.directory import STUDY_FILE
 from bench.spec import PlacementEntry, SpecError, StudySpec
@@ -57,5 +58,5 @@ def _with_plain(study: StudySpec) -> StudySpec:
     """With `none`, which every ratio is paired with where it fits."""
     if any(entry.text == PLAIN for entry in study.placements):
         return study
-    plain = PlacementEntry(text=NONE.text, id=NONE.id, generators=("reference",))
+    plain = PlacementEntry(text=NONE.text, id=NONE.id, generators=(NONE_FAMILY,))
     return dataclasses.replace(study, placements=(plain, *study.placements))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from bench.measure import time_steps
 from bench.records import RoundDone, TimeSample, Work, choose_reference
-from bench.records.directory import Records
 from bench.spec import ProtocolSpec, StudySpec
 from bench.stats import half_widths
 from bench.worker.bench import Bench
@@ -105,7 +104,7 @@ def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> di
 
 
 def _widths(study: StudySpec, samples: list[TimeSample], alive: list[str], work: Work) -> dict[str, float | None]:
-    reference = choose_reference(study, Records(entries=tuple(samples)), alive)
+    reference = choose_reference(study, samples, alive)
     if reference is None:
         return {}
     of_alive = [sample for sample in samples if sample.placement in alive]

@@ -57,7 +57,8 @@ def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -
 
 def _measure(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench: Bench) -> None:
     first_step(bench, work.placements, journal)
-    weigh_all(bench, [text for text in work.placements if text not in work.weighed], journal, clock)
+    to_weigh = [text for text in work.placements if text not in work.weighed]
+    weigh_all(bench, to_weigh, work.plain_retained_bytes, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]
     if alive:
         warm_up(bench, alive[0], study.controls.protocol, journal)

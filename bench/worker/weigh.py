@@ -22,24 +22,39 @@ STEPS = 2
 """Steps of a pass: operations are counted in the first, memory is read in the second."""
 
 
-def weigh_all(bench: Bench, placements: Sequence[str], journal: Journal, clock: Clock) -> None:
-    plain_retained: list[int] = []
+class PlainReplaysError(BaseException):
+    """The plain model checkpoints by itself, so that no placement has a baseline. It passes through the guard of a single
+    placement, since it ends them all."""
+
+
+def weigh_all(
+    bench: Bench, placements: Sequence[str], plain_retained_bytes: int | None, journal: Journal, clock: Clock
+) -> None:
+    """One memory pass each. `plain_retained_bytes` is what an earlier process saw the plain step retain."""
     for text in placements:
+        if text in journal.failed:
+            continue
 
         def weigh(text: str = text) -> None:
+            nonlocal plain_retained_bytes
             bench.restore_state()
             with bench.placed(text) as applied:
                 sample = _Pass(bench, applied)
                 reading = sample.measure()
                 clock.measuring_s += sample.wall_s
-                sample.check(bool(text == PLAIN))
+                sample.check()
                 if text == PLAIN:
-                    plain_retained.append(reading.retained_bytes)
-                elif plain_retained:
-                    check_retained(text, reading.retained_bytes, plain_retained[0])
+                    plain_retained_bytes = reading.retained_bytes
+                elif plain_retained_bytes is not None:
+                    check_retained(text, reading.retained_bytes, plain_retained_bytes)
                 sample.record(journal, text, reading)
 
-        guarded(journal, "memory", text, weigh)
+        try:
+            guarded(journal, "memory", text, weigh)
+        except PlainReplaysError as error:
+            for without_baseline in placements:
+                journal.outcome(without_baseline, "error", str(error), "memory")
+            return
     bench.restore_state()
 
 
@@ -83,13 +98,13 @@ class _Pass:
             loss = self._bench.step.run(note_phase)
         self._losses.append(float(loss))
 
-    def check(self, plain: bool) -> None:
-        """Raises NoEffectError or RuntimeError where the placement did not do what it says."""
+    def check(self) -> None:
+        """Raises PlainReplaysError, NoEffectError or RuntimeError where the placement did not do what it says."""
         if self._optimizer_steps != STEPS:
             raise RuntimeError(f"{self._optimizer_steps} optimizer steps were taken, expected {STEPS}")
-        if plain and self._replayed_modules:
-            found = self._replayed_modules
-            raise RuntimeError(
+        found = self._replayed_modules
+        if found:
+            raise PlainReplaysError(
                 f"the plain model replays by itself: {len(found)} modules ran forward inside backward, "
                 f"the first {found[0]}; turn its own checkpointing off"
             )

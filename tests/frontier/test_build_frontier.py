@@ -9,7 +9,7 @@ import pytest
 
 from bench.frontier import build_frontier
 from bench.spec import DeviceSpec
-from tests.builders import make_controls, make_records, make_study
+from tests.builders import CAPACITY_BYTES, make_controls, make_records, make_study
 
 PEAKS = {"none": 100, "a": 60, "b": 40, "c": 70}
 TIMES = {"none": [100.0] * 3, "a": [104.0] * 3, "b": [130.0] * 3, "c": [120.0] * 3}
@@ -59,9 +59,10 @@ def test_two_placements_equal_in_both_are_both_on_the_frontier() -> None:
 
 def test_it_names_its_study_model_device_and_controls() -> None:
     study = make_study(controls=make_controls(device=DeviceSpec(kind="cpu", allocator={"MALLOC_TOP_PAD_": "1"})))
-    frontier = build_frontier(study, make_records(), capacity_bytes=7)
+    frontier = build_frontier(study, make_records())
     assert frontier.study == f"toy-{study.key[:8]}"
-    assert (frontier.key, frontier.model, frontier.device, frontier.capacity_bytes) == (study.key, "toy", "Toy CPU", 7)
+    assert (frontier.key, frontier.model, frontier.device) == (study.key, "toy", "Toy CPU")
+    assert frontier.capacity_bytes == CAPACITY_BYTES
     assert frontier.controls["workload.shape.sequence_length"] == 16
     assert frontier.controls["device.allocator.MALLOC_TOP_PAD_"] == "1"
     assert frontier.controls["facts.attention_kernels"] == ["flash"]

@@ -20,7 +20,7 @@ def make_frontier() -> Frontier:
         {"none": 80, "a": 40},
         {"b": ("oom", 'tried to allocate 2 GiB, "device full"')},
     )
-    return build_frontier(make_study(("none", "a", "b")), records, capacity_bytes=1000)
+    return build_frontier(make_study(("none", "a", "b")), records)
 
 
 def read_rows(directory: Path) -> dict[str, dict[str, str]]:
@@ -62,9 +62,9 @@ def test_a_measured_value_is_written_in_full(tmp_path: Path) -> None:
 
 def test_several_generators_share_a_cell(tmp_path: Path) -> None:
     frontier = make_frontier()
-    trial = dataclasses.replace(frontier.trials[0], generators=("every block", "2 spans"))
+    trial = dataclasses.replace(frontier.trials[0], generators=("every block", "spans (2)"))
     write_frontier(tmp_path, dataclasses.replace(frontier, trials=(trial,)))
-    assert read_rows(tmp_path)["none"]["generators"] == "every block; 2 spans"
+    assert read_rows(tmp_path)["none"]["generators"] == "every block; spans (2)"
 
 
 def test_an_absent_a_torn_and_a_foreign_file_are_named(tmp_path: Path) -> None:

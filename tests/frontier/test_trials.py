@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bench.frontier import PENDING, Trial, choose_reference, summarize_trials
+from bench.frontier import PENDING, Trial, measured_reference, summarize_trials
 from bench.records import Records
 from bench.spec import OUTCOMES
 from tests.builders import RoundTime, join_records, make_records, make_study
@@ -104,17 +104,17 @@ def test_pending_is_no_outcome_that_a_record_can_have() -> None:
 
 def test_none_is_the_reference_even_where_it_is_slower() -> None:
     records = make_records({"none": [100.0], "a": [90.0]}, {"none": 80, "a": 40})
-    assert choose_reference(make_study(("none", "a")), records) == "none"
+    assert measured_reference(make_study(("none", "a")), records) == "none"
 
 
 def test_the_reference_that_a_study_asks_for_comes_first() -> None:
     records = make_records({"none": [100.0], "a": [110.0]}, {"none": 80, "a": 40})
-    assert choose_reference(make_study(("none", "a"), reference="a"), records) == "a"
+    assert measured_reference(make_study(("none", "a"), reference="a"), records) == "a"
 
 
 def test_without_none_the_fastest_measured_placement_is_the_reference() -> None:
     records = make_records({"a": [120.0], "b": [110.0]}, {"a": 40, "b": 50}, {"none": ("oom", "12 GiB")})
-    assert choose_reference(make_study(("none", "a", "b")), records) == "b"
+    assert measured_reference(make_study(("none", "a", "b")), records) == "b"
 
 
 def test_a_fast_placement_added_later_does_not_unpair_the_others() -> None:
@@ -123,9 +123,9 @@ def test_a_fast_placement_added_later_does_not_unpair_the_others() -> None:
         make_records({"a": [120.0], "c": [100.0]}, {"c": 50}, process="extension"),
     )
     study = make_study(("none", "a", "b", "c"))
-    assert choose_reference(study, records) == "a"
+    assert measured_reference(study, records) == "a"
     assert [trial.outcome for trial in summarize_trials(study, records)] == ["oom", "ok", "ok", "ok"]
 
 
 def test_nothing_measured_has_no_reference() -> None:
-    assert choose_reference(make_study(), make_records()) is None
+    assert measured_reference(make_study(), make_records()) is None

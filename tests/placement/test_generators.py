@@ -28,6 +28,7 @@ TWO_CHAINS = (
         ({"spans": [99]}, "h.0..8:each"),
         ({"nested": [3]}, "h.0..2+h.0..8:each+h.3..5+h.6..8"),
         ({"kinds": ["mlp"]}, "h.0..8.mlp:each"),
+        ({"kinds": ["mlp%2"]}, "h.0..8.mlp:every.2"),
         ({"kinds": ["norm"]}, "h.0..8.ln_1:each+h.0..8.ln_2:each"),
         ({"policies": ["matmul%2"]}, "h.0..8:each:keep.matmul%2"),
         ({"options": ["no-rng"]}, "h.0..8:each@no-rng"),
@@ -46,7 +47,7 @@ def test_every_chain_gets_the_pattern() -> None:
 def test_a_placement_yielded_twice_is_measured_once() -> None:
     entries = generate_placements({"each": True, "every": [1], "first": [9]}, NINE)
     assert [(e.text, e.generators) for e in entries] == [
-        ("h.0..8:each", ("every block", "every 1. block", "first 9 blocks"))
+        ("h.0..8:each", ("every block", "every k-th block (1)", "leading blocks (9)"))
     ]
 
 

@@ -112,13 +112,13 @@ def gpt2_eight(**fields: object) -> Frontier:
     return frontier_of(
         ok("none", 3236, 1.0, "none", width=0, frontier_confidence=1.0),
         ok("transformer.h.0..11:each", 2390, 1.22, "every block", frontier_confidence=0.998),
-        ok("transformer.h.0..11:every.2", 2744, 1.08, "every 2. block", frontier_confidence=0.93),
-        ok("transformer.h.0..5:each", 2810, 1.10, "first 6 blocks", width=0.013, frontier_confidence=0.1),
-        ok("transformer.h.0..10:each", 2418, 1.19, "all but the last 1", frontier_confidence=0.9),
-        ok("transformer.h.0..3+transformer.h.4..7+transformer.h.8..11", 2560, 1.23, "√n spans", width=0.03,
+        ok("transformer.h.0..11:every.2", 2744, 1.08, "every k-th block (2)", frontier_confidence=0.93),
+        ok("transformer.h.0..5:each", 2810, 1.10, "leading blocks (6)", width=0.013, frontier_confidence=0.1),
+        ok("transformer.h.0..10:each", 2418, 1.19, "all but the last blocks (1)", frontier_confidence=0.9),
+        ok("transformer.h.0..3+transformer.h.4..7+transformer.h.8..11", 2560, 1.23, "spans (√n)", width=0.03,
            frontier_confidence=0.0),
-        ok("transformer.h.0..11.mlp:each", 2516, 1.12, "mlp of every block", frontier_confidence=0.97),
-        ok("transformer.h.0..11:each:keep.attention", 2402, 1.205, "every block, keeping attention", width=0.015,
+        ok("transformer.h.0..11.mlp:each", 2516, 1.12, "submodules (mlp)", frontier_confidence=0.97),
+        ok("transformer.h.0..11:each:keep.attention", 2402, 1.205, "policies (attention)", width=0.015,
            frontier_confidence=0.7),
         **({"knee": "transformer.h.0..11.mlp:each"} | fields),
     )  # fmt: skip
@@ -127,18 +127,18 @@ def gpt2_eight(**fields: object) -> Frontier:
 def gpt2_sixteen() -> Frontier:
     return frontier_of(
         *gpt2_eight().trials,
-        ok("transformer.h.0..11:every.3", 2906, 1.06, "every 3. block", frontier_confidence=0.8),
-        ok("transformer.h.0..2:each", 3020, 1.055, "first 3 blocks", frontier_confidence=0.8),
-        ok("transformer.h.0..5+transformer.h.6..11", 2720, 1.24, "2 spans", width=0.04, frontier_confidence=0.0),
-        ok("transformer.h.0..5+transformer.h.0..11:each+transformer.h.6..11", 2360, 1.45, "2 nested spans",
+        ok("transformer.h.0..11:every.3", 2906, 1.06, "every k-th block (3)", frontier_confidence=0.8),
+        ok("transformer.h.0..2:each", 3020, 1.055, "leading blocks (3)", frontier_confidence=0.8),
+        ok("transformer.h.0..5+transformer.h.6..11", 2720, 1.24, "spans (2)", width=0.04, frontier_confidence=0.0),
+        ok("transformer.h.0..5+transformer.h.0..11:each+transformer.h.6..11", 2360, 1.45, "nested spans (2)",
            frontier_confidence=1.0),
-        ok("transformer.h.0..11.attn:each", 2890, 1.07, "attention of every block", frontier_confidence=0.5),
+        ok("transformer.h.0..11.attn:each", 2890, 1.07, "submodules (attention)", frontier_confidence=0.5),
         failed("transformer.h.0..11:each:keep.matmul", "no-effect",
                "the policy kept 48 calls and retained bytes did not fall: 1812.3 MiB against 1812.3 MiB of none",
-               "every block, keeping matmul"),
+               "policies (matmul)"),
         failed("transformer.h.0..11:each:keep.matmul%2", "oom", "wanted 77.2 MiB at 3.9 GiB of a limit of 4.0 GiB",
-               "every block, keeping matmul%2"),
-        ok("transformer.h.0..11:each@no-rng", 2391, 1.215, "every block, no-rng", frontier_confidence=0.4),
+               "policies (matmul%2)"),
+        ok("transformer.h.0..11:each@no-rng", 2391, 1.215, "checkpoint options (no-rng)", frontier_confidence=0.4),
         knee="transformer.h.0..11.mlp:each",
         notes=("Stopped by the time cap of 1500 s after 6 of 10 rounds.",),
     )  # fmt: skip
@@ -151,13 +151,13 @@ def t5() -> Frontier:
     return frontier_of(
         ok("none", 2210, 1.0, "none", width=0),
         ok(both(":each"), 1480, 1.27, "every block"),
-        ok(both(":every.2"), 1830, 1.12, "every 2. block"),
-        ok("decoder.block.0..2+decoder.block.3..5+encoder.block.0..2+encoder.block.3..5", 1455, 1.31, "2 spans"),
-        ok(both(":each:keep.matmul"), 1620, 1.19, "every block, keeping matmul"),
-        ok(both(".layer.1.DenseReluDense:each"), 1990, 1.05, "mlp of every block"),
+        ok(both(":every.2"), 1830, 1.12, "every k-th block (2)"),
+        ok("decoder.block.0..2+decoder.block.3..5+encoder.block.0..2+encoder.block.3..5", 1455, 1.31, "spans (2)"),
+        ok(both(":each:keep.matmul"), 1620, 1.19, "policies (matmul)"),
+        ok(both(".layer.1.DenseReluDense:each"), 1990, 1.05, "submodules (mlp)"),
         failed("decoder.block.0..5+encoder.block.0..5", "unsupported",
                "unit 3 takes a tensor that is neither an input of the span nor the output of a member",
-               "1 spans"),
+               "spans (1)"),
         model="t5-small",
         study="t5-small-0123abcd",
         knee=both(":each:keep.matmul"),
@@ -170,11 +170,12 @@ def sixty() -> Frontier:
     for first in range(1, 47):
         saving = 1 - 0.6 * (first / 47) ** 0.9
         ratio = 1 + 0.3 * (first / 47) ** 1.4 + 0.012 * ((first * 7) % 5)
-        trials.append(ok(f"transformer.h.0..{first}:each", 41_000 * saving, ratio, f"first {first + 1} blocks"))
+        trials.append(ok(f"transformer.h.0..{first}:each", 41_000 * saving, ratio, f"leading blocks ({first + 1})"))
     trials += [
-        failed(f"transformer.h.0..{n}+transformer.h.{n + 1}..47", "oom", "out of memory", "2 spans") for n in range(12)
+        failed(f"transformer.h.0..{n}+transformer.h.{n + 1}..47", "oom", "out of memory", "spans (2)")
+        for n in range(12)
     ]
-    invalid = ok("transformer.h.0..47.attn:each@no-rng", 26_000, 1.05, "attention of every block").__dict__
+    invalid = ok("transformer.h.0..47.attn:each@no-rng", 26_000, 1.05, "submodules (attention)").__dict__
     trials.append(Trial(**(invalid | {"outcome": "invalid", "reason": "gradients differ from step 1 on: dropout"})))
     return frontier_of(*trials, model="gpt2-xl", capacity_bytes=48 * 2**30, knee="transformer.h.0..23:each")
 

@@ -104,7 +104,8 @@ def test_a_measured_placement_that_is_not_valid_is_a_lettered_cross_off_the_fron
 
 def test_families_have_one_order_in_all_plots() -> None:
     assert frontier_data(gpt2_eight()).families == (
-        "none", "every block", "every k-th block", "leading blocks", "submodules", "policies", "spans",
+        "none", "every block", "every k-th block", "leading blocks", "all but the last blocks", "spans", "submodules",
+        "policies",
     )  # fmt: skip
 
 

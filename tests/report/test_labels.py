@@ -45,14 +45,14 @@ def test_generators_belong_to_families() -> None:
     words = {
         "none": "none",
         "every block": "every block",
-        "every 2. block": "every k-th block",
-        "first 6 blocks": "leading blocks",
-        "all but the last 1": "leading blocks",
-        "√n spans": "spans",
-        "2 nested spans": "nested spans",
-        "mlp of every block": "submodules",
-        "every block, keeping matmul%2": "policies",
-        "every block, no-rng": "checkpoint options",
+        "every k-th block (2)": "every k-th block",
+        "leading blocks (6)": "leading blocks",
+        "all but the last blocks (1)": "all but the last blocks",
+        "spans (√n)": "spans",
+        "nested spans (2)": "nested spans",
+        "submodules (mlp)": "submodules",
+        "policies (matmul%2)": "policies",
+        "checkpoint options (no-rng)": "checkpoint options",
         "explicit": "explicit",
         "something new": "other",
     }
@@ -61,5 +61,5 @@ def test_generators_belong_to_families() -> None:
 
 
 def test_the_first_known_generator_names_the_family() -> None:
-    assert family_of(["something new", "2 spans", "every block"]) == "spans"
+    assert family_of(["something new", "spans (2)", "every block"]) == "spans"
     assert family_of([]) == "other"

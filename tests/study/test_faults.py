@@ -1,0 +1,112 @@
+"""A placement that fails is a row with a reason; the others complete, and it logs no number."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bench.frontier import Trial, build_frontier
+from bench.records import OutcomeRecord
+from bench.spec import Caps, DeviceSpec, ModelSpec, WorkloadSpec
+from bench.study import Progress, run_study
+from tests.toy_study import EACH, run, toy_controls, toy_study
+
+FAULTY = "blocks.1"
+SOUND = "blocks.2"
+NUMBERS = ("step_time_ms", "time_ratio", "peak_allocated_bytes", "persistent_bytes", "retained_bytes", "step_flops")
+
+
+def trials_of(study: object, results: Path) -> dict[str, Trial]:
+    _, records = run(study, results)  # type: ignore[arg-type]
+    return {trial.placement: trial for trial in build_frontier(study, records).trials}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "reason"),
+    [
+        ("raise", "error", "ValueError: the block said no"),
+        ("out-of-memory", "oom", "can't allocate memory"),
+        ("segmentation-fault", "crashed", "the worker died by SIGSEGV (stage memory)"),
+        ("kill", "crashed", "the worker died by SIGKILL (stage memory)"),
+        ("hang", "timeout", "nothing was heard of it for 8 s (stage memory)"),
+        ("leak", "leaking", "4000 bytes more are allocated after a step than before it"),
+    ],
+)
+def test_a_placement_that_fails_is_a_row_with_a_reason(tmp_path: Path, fault: str, outcome: str, reason: str) -> None:
+    caps = Caps(sample_timeout_s=8.0 if fault == "hang" else 60.0)
+    trials = trials_of(toy_study(("none", FAULTY, SOUND), toy_controls(fault), caps), tmp_path)
+    assert {text: trial.outcome for text, trial in trials.items()} == {"none": "ok", FAULTY: outcome, SOUND: "ok"}
+    assert reason in trials[FAULTY].reason
+    assert all(getattr(trials[FAULTY], name) is None for name in NUMBERS)
+    assert all(getattr(trials[SOUND], name) is not None for name in NUMBERS)
+
+
+def test_a_failure_is_told_at_once(tmp_path: Path) -> None:
+    events: list[Progress] = []
+    run_study(toy_study(("none", FAULTY, SOUND), toy_controls("raise")), tmp_path, watch=events.append)
+    told = next(i for i, event in enumerate(events) if event.message)
+    assert events[told].message == "blocks.1: error: ValueError: the block said no"
+    assert told < len(events) / 2
+    assert events[-1].done == events[-1].total
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("blocks.0.up", "it retains"),  # its input is the saved tensor
+        ("blocks.0..3.idle:each", "requested 4 regions, 0 replayed"),  # a dropout of 0 saves nothing
+        (f"{EACH}:keep.attention", "none of the ops it keeps was called"),
+    ],
+)
+def test_a_placement_that_changes_nothing_says_so(tmp_path: Path, text: str, reason: str) -> None:
+    trial = trials_of(toy_study(("none", text)), tmp_path)[text]
+    assert trial.outcome == "no-effect"
+    assert reason in trial.reason
+
+
+def test_a_span_that_cannot_be_formed_is_unsupported(tmp_path: Path) -> None:
+    trials = trials_of(toy_study(("none", "blocks.0/blocks.2", EACH)), tmp_path)
+    assert trials["blocks.0/blocks.2"].outcome == "unsupported"
+    assert "x of blocks.2 is neither an output" in trials["blocks.0/blocks.2"].reason
+    assert trials[EACH].outcome == "ok"
+
+
+def test_a_precision_that_the_device_lacks_is_unsupported_for_all(tmp_path: Path) -> None:
+    trials = trials_of(toy_study(controls=toy_controls(precision="fp16-autocast")), tmp_path)
+    assert {trial.outcome for trial in trials.values()} == {"unsupported"}
+    assert "fp16-autocast needs a GPU" in trials["none"].reason
+
+
+def test_a_model_that_checkpoints_itself_is_no_baseline(tmp_path: Path) -> None:
+    trials = trials_of(toy_study(controls=toy_controls("checkpoints-itself")), tmp_path)
+    assert {trial.outcome for trial in trials.values()} == {"error"}
+    assert all("the plain model replays by itself" in trial.reason for trial in trials.values())
+
+
+def test_where_none_does_not_fit_the_fastest_that_does_is_the_reference(tmp_path: Path) -> None:
+    # Real memory: a plain step needs about 290 MiB of saved tensors, one replayed block at a time about 90 MiB.
+    controls = toy_controls()
+    controls = toy_controls(
+        model=ModelSpec(name="toy", target="tests.families.toy", settings={"layers": 8, "width": 256}),
+        workload=WorkloadSpec(micro_batch=32, shape={"sequence_length": 128}),
+        device=DeviceSpec(kind="cpu", memory_limit_bytes=200 * 2**20),
+    )
+    texts = ("none", "blocks.0..7:each", "blocks.0..6:each")
+    study = toy_study(texts, controls)
+    directory, records = run(study, tmp_path)
+    frontier = build_frontier(study, records)
+    trials = {trial.placement: trial for trial in frontier.trials}
+    assert trials["none"].outcome == "oom"
+    assert trials["none"].peak_allocated_bytes is None
+    assert frontier.reference in texts[1:]
+    assert frontier.frontier
+    assert any(note.startswith("`none` did not fit") for note in frontier.notes)
+    assert directory.exists()
+
+
+def test_an_outcome_is_final_until_retried(tmp_path: Path) -> None:
+    study = toy_study(("none", FAULTY), toy_controls("raise"))
+    _, first = run(study, tmp_path)
+    _, again = run(study, tmp_path)
+    assert len(first.of(OutcomeRecord)) == len(again.of(OutcomeRecord)) == 1
+    assert dataclasses.asdict(first.entries[-1]) == dataclasses.asdict(again.entries[-1])

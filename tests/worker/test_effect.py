@@ -1,0 +1,106 @@
+"""Proof of effect: what a placement predicts of its regions, and what is told when they do otherwise."""
+
+import pytest
+import torch
+from torch import nn
+
+from bench.placement import parse_placement
+from bench.placement.apply import Applied, apply
+from bench.placement.wiring import record_wiring
+from bench.worker.effect import NoEffectError, Prediction, check_effect, check_retained, predict
+
+
+class Chain(nn.Module):
+    def __init__(self, shared: bool = False, frozen: int = 0) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4)) for _ in range(4))
+        self.unused = nn.Linear(4, 4)
+        self.shared = shared
+        for block in self.blocks[:frozen]:
+            block.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+            if self.shared:
+                x = block(x)
+        return x.sum()
+
+
+def applied_steps(model: nn.Module, text: str, steps: int, accumulation: int) -> tuple[Applied, object]:
+    x = torch.randn(2, 4)
+    placement = parse_placement(text)
+    wiring = record_wiring(model, {unit for r in placement.regions for unit in r.units}, lambda: model(x))
+    with apply(model, placement, wiring=wiring) as applied:
+        for _ in range(steps * accumulation):
+            model(x).backward()
+    return applied, wiring
+
+
+@pytest.mark.parametrize(
+    ("text", "region", "expected"),
+    [
+        ("blocks.0..3:each", 0, Prediction(replays=2, entries_min=4, entries_max=4)),
+        ("blocks.0..3", 0, Prediction(replays=2, entries_min=4, entries_max=4)),
+        # Two levels: the inner region is entered in the outer replay too.
+        ("blocks.0..3+blocks.0", 1, Prediction(replays=2, entries_min=6, entries_max=6)),
+        # In the last unit, the outer replay may stop before it comes to the inner region.
+        ("blocks.0..3+blocks.3", 1, Prediction(replays=2, entries_min=4, entries_max=6)),
+        ("blocks.0..3@no-early-stop+blocks.3", 1, Prediction(replays=2, entries_min=6, entries_max=6)),
+    ],
+)
+def test_passes_are_predicted_from_nesting_early_stop_and_micro_batches(
+    text: str, region: int, expected: Prediction
+) -> None:
+    placement = parse_placement(text)
+    x = torch.randn(2, 4)
+    model = Chain()
+    wiring = record_wiring(model, {unit for r in placement.regions for unit in r.units}, lambda: model(x))
+    assert predict(placement, placement.regions[region], wiring, accumulation=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (Chain(), "none"),
+        (Chain(), "blocks.0..3:each"),
+        (Chain(), "blocks.0..3:each@reentrant"),
+        (Chain(), "blocks.0..3+blocks.0..3:each"),
+        (Chain(), "blocks.0..3+blocks.0..1+blocks.0..3:each"),
+        (Chain(), "blocks.0..3@no-early-stop+blocks.0..3:each"),
+        (Chain(), "blocks.0..3@reentrant+blocks.0..3:each"),
+        (Chain(shared=True), "blocks.0..3:each"),
+        (Chain(frozen=2), "blocks.0..3:each"),
+    ],
+)
+def test_what_happens_is_what_was_predicted(model: nn.Module, text: str) -> None:
+    applied, wiring = applied_steps(model, text, steps=2, accumulation=3)
+    check_effect(applied, wiring, steps=2, accumulation=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "message"),
+    [
+        (Chain(frozen=4), "blocks.0..3:each", "requested 4 regions, 0 replayed"),
+        (Chain(), "unused", "never calls unused"),
+        (Chain(), "blocks.0:keep.attention", "none of the ops it keeps was called"),
+    ],
+)
+def test_no_effect_is_told(model: nn.Module, text: str, message: str) -> None:
+    applied, wiring = applied_steps(model, text, steps=1, accumulation=1)
+    with pytest.raises(NoEffectError, match=message):
+        check_effect(applied, wiring, steps=1, accumulation=1)  # type: ignore[arg-type]
+
+
+def test_a_region_replayed_more_often_than_predicted_is_an_error() -> None:
+    applied, wiring = applied_steps(Chain(), "blocks.0", steps=2, accumulation=1)
+    with pytest.raises(RuntimeError, match=r"blocks\.0 was entered 4 times and replayed 2 times in 1 steps"):
+        check_effect(applied, wiring, steps=1, accumulation=1)  # type: ignore[arg-type]
+
+
+def test_retaining_no_less_is_no_effect() -> None:
+    check_retained("a", 99, 100)
+    with pytest.raises(NoEffectError, match="retains exactly what"):
+        check_retained("a", 100, 100)
+    with pytest.raises(NoEffectError, match="retains 5 bytes more than"):
+        check_retained("a", 105, 100)

@@ -12,7 +12,7 @@ import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {blocked!r}:
-            raise ImportError(f"{{name}} is not installed here")
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Refuse())
 """
 NOT_ON_A_COMPUTE_NODE = ("hydra", "omegaconf", "mlflow", "pandas", "seaborn", "matplotlib", "rich", "scipy")

@@ -6,6 +6,9 @@ import resource
 from pathlib import Path
 
 import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 
 def limit_memory(limit_bytes: int, device: torch.device) -> None:
@@ -21,9 +24,19 @@ def limit_memory(limit_bytes: int, device: torch.device) -> None:
             raise ValueError(f"device.memory_limit_bytes: {limit_bytes} is more than the device's {total}")
         torch.cuda.set_per_process_memory_fraction(limit_bytes / total, device)
         return
+    _load_what_a_step_loads()
     bound = _data_segment_bytes() + limit_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
+
+
+def _load_what_a_step_loads() -> None:
+    """Much of torch is loaded by the first step that needs it; that is the libraries' memory and not the step's."""
+    layer = nn.Linear(8, 8)
+    optimizer = torch.optim.AdamW(layer.parameters())
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True):
+        checkpoint(layer, torch.ones(1, 8), use_reentrant=False).sum().backward()
+        optimizer.step()
 
 
 def _data_segment_bytes() -> int:

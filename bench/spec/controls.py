@@ -76,7 +76,7 @@ class DeviceSpec:
     to the worker when it starts."""
     memory_limit_bytes: int | None = None
     """Bytes the step may allocate in all: `set_per_process_memory_fraction` on CUDA, `RLIMIT_DATA` beyond what the
-    libraries take on the CPU. None leaves the device's own limit."""
+    libraries take on the CPU, where the C allocator's fragmentation counts too. None leaves the device's own limit."""
 
 
 @dataclass(frozen=True, kw_only=True)

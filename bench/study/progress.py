@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,10 +42,9 @@ class ProgressTracker:
     def __init__(self, study: StudySpec, records: Records, watch: Watch) -> None:
         self._study = study
         self._watch = watch
-        protocol = study.controls.protocol
-        self._a_trial = 1 + protocol.rounds_max
-        self._total = protocol.executions * len(study.placements) * self._a_trial
-        self._done = 0
+        self._taken: Counter[tuple[int, str]] = Counter()
+        """Samples and memory passes by execution and placement."""
+        self._settled: set[tuple[int, str]] = set()
         self._label = "starting a worker"
         self._durations: list[float] = []
         self._last_start: float | None = None
@@ -56,8 +56,8 @@ class ProgressTracker:
         message = self._count(record)
         self._watch(
             Progress(
-                done=self._done,
-                total=max(self._total, self._done),
+                done=self._taken.total(),
+                total=self._total(),
                 label=self._label,
                 seconds_left=self._seconds_left(),
                 message=message,
@@ -70,20 +70,27 @@ class ProgressTracker:
             place = f"round {record.round + 1}" if record.round is not None else STAGES.get(record.stage, record.stage)
             self._label = f"{place}: {record.placement}" if record.placement else place
         elif isinstance(record, (MemorySample, TimeSample)):
-            self._done += 1
+            self._taken[record.execution, record.placement] += 1
             if self._last_start is not None:
                 self._durations.append(record.unix_time_s - self._last_start)
         elif isinstance(record, OutcomeRecord):
-            self._total -= self._a_trial - 1
+            executions = range(self._study.controls.protocol.executions)
+            self._settled |= {(execution, record.placement) for execution in executions}
             return f"{record.placement}: {record.outcome}: {record.reason}"
         elif isinstance(record, Stopped):
-            self._total -= len(record.placements) * max(0, self._a_trial - 1 - record.rounds)
+            self._settled |= {(record.execution, placement) for placement in record.placements}
         return None
+
+    def _total(self) -> int:
+        protocol = self._study.controls.protocol
+        trials = [(e, entry.text) for e in range(protocol.executions) for entry in self._study.placements]
+        full = 1 + protocol.rounds_max
+        return sum(self._taken[t] if t in self._settled else max(full, self._taken[t]) for t in trials)
 
     def _seconds_left(self) -> float | None:
         if not self._durations:
             return None
         pace = statistics.fmean(self._durations[-3 * len(self._study.placements) :])
-        left = max(0, self._total - self._done) * pace
+        left = (self._total() - self._taken.total()) * pace
         cap = self._study.caps.time_cap_s
         return left if cap is None else min(left, max(0.0, cap - (time.monotonic() - self._began)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 
@@ -40,33 +39,21 @@ class Bench:
         if self._state is not None:
             self._state.restore(self.step)
 
-    @contextmanager
-    def placed(self, text: str) -> Iterator[Applied]:
-        """The placement on the model for the time of the block. After an exception, memory and state are as before."""
-        try:
-            with apply(self.step.model, text, wiring=self.wiring) as applied:
-                yield applied
-        except Exception as error:
-            _drop_frames(error)
-            self._clean_up()
-            raise
+    def placed(self, text: str) -> Applied:
+        """The placement on the model, for the time of a `with` block."""
+        return apply(self.step.model, text, wiring=self.wiring)
 
     def persistent_bytes(self) -> int:
         """Bytes of all storages alive between two steps, shared ones once."""
         storages = (tensor.untyped_storage() for tensor in persistent_tensors(self.step))
         return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
-    def _clean_up(self) -> None:
+    def recover(self) -> None:
+        """Puts model, memory and state back in order after a failure. Call it when the exception is gone, since its
+        frames hold the tensors of the step that failed."""
         undo(self.step.model)
         self.step.optimizer.zero_grad(set_to_none=True)
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.restore_state()
-
-
-def _drop_frames(error: BaseException | None) -> None:
-    """Lets go of the tensors that an exception's frames hold, so that the next placement has all the memory."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__

@@ -81,7 +81,7 @@ def _run_round(
             taken = _sample(bench, text, protocol, clock)
             samples.append(journal.write(TimeSample, placement=text, round=number, position=position, **taken))
 
-        guarded(journal, "time", text, sample, number)
+        guarded(bench, journal, "time", text, sample, number)
 
 
 def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> dict[str, object]:

@@ -23,7 +23,7 @@ def first_step(bench: Bench, placements: Sequence[str], journal: Journal) -> Non
             bench.keep_state()
             journal.write(FirstStep, placement=text, step_time_ms=round(times.steps_ms[0], 4))
 
-        if guarded(journal, "first-step", text, step):
+        if guarded(bench, journal, "first-step", text, step):
             return
 
 
@@ -41,4 +41,4 @@ def warm_up(bench: Bench, placement: str, protocol: ProtocolSpec, journal: Journ
         journal.write(WarmedUp, placement=placement, step_times_ms=tuple(round(t, 4) for t in times), settled=settled)
 
     if protocol.warmup_steps_max:
-        guarded(journal, "warmup", placement, steps)
+        guarded(bench, journal, "warmup", placement, steps)

@@ -23,7 +23,7 @@ STEPS = 2
 
 
 class PlainReplaysError(BaseException):
-    """The plain model checkpoints by itself, so that no placement has a baseline. It passes through the guard of a single
+    """The plain model checkpoints by itself, so that no placement has a baseline. Passes through the guard of a single
     placement, since it ends them all."""
 
 
@@ -50,7 +50,7 @@ def weigh_all(
                 sample.record(journal, text, reading)
 
         try:
-            guarded(journal, "memory", text, weigh)
+            guarded(bench, journal, "memory", text, weigh)
         except PlainReplaysError as error:
             for without_baseline in placements:
                 journal.outcome(without_baseline, "error", str(error), "memory")

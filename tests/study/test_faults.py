@@ -84,16 +84,19 @@ def test_a_model_that_checkpoints_itself_is_no_baseline(tmp_path: Path) -> None:
 
 
 def test_where_none_does_not_fit_the_fastest_that_does_is_the_reference(tmp_path: Path) -> None:
-    # Real memory: a plain step needs about 290 MiB of saved tensors, one replayed block at a time about 90 MiB.
-    controls = toy_controls()
+    # Real memory: the plain step's peak is 357 MiB, that with every block replayed 133 MiB.
     controls = toy_controls(
         model=ModelSpec(name="toy", target="tests.families.toy", settings={"layers": 8, "width": 256}),
         workload=WorkloadSpec(micro_batch=32, shape={"sequence_length": 128}),
-        device=DeviceSpec(kind="cpu", memory_limit_bytes=200 * 2**20),
+        device=DeviceSpec(
+            kind="cpu",
+            memory_limit_bytes=280 * 2**20,
+            allocator={"MALLOC_MMAP_THRESHOLD_": "65536"},  # freed blocks go back to the kernel: no fragmentation
+        ),
     )
     texts = ("none", "blocks.0..7:each", "blocks.0..6:each")
     study = toy_study(texts, controls)
-    directory, records = run(study, tmp_path)
+    _, records = run(study, tmp_path)
     frontier = build_frontier(study, records)
     trials = {trial.placement: trial for trial in frontier.trials}
     assert trials["none"].outcome == "oom"
@@ -101,7 +104,6 @@ def test_where_none_does_not_fit_the_fastest_that_does_is_the_reference(tmp_path
     assert frontier.reference in texts[1:]
     assert frontier.frontier
     assert any(note.startswith("`none` did not fit") for note in frontier.notes)
-    assert directory.exists()
 
 
 def test_an_outcome_is_final_until_retried(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ lint: $(INSTALLED) ## Mend style where it can be mended
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 
-device-check: ## Measure the prepared study with the worker alone; DEVICE_PYTHON=python3 has torch and transformers
-	$(DEVICE_PYTHON) -m bench.worker.device_check $(ARGS)
+device-check: ## Run the prepared GPU study where torch and transformers are all there is: make device-check DEVICE_PYTHON=python3 OUT=results
+	$(DEVICE_PYTHON) -m bench.study.prepared results/prepared/gpt2-bf16-8x1024-cuda.json $(or $(OUT),results)
 
 clean: ## Remove .venv, caches and build files; results stay
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

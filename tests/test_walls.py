@@ -9,11 +9,7 @@ from tests.toy_study import EACH, toy_study
 
 BLOCK = """
 import sys
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {blocked!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Refuse())
+sys.modules.update(dict.fromkeys({blocked!r}))  # None there: as if it were not installed
 """
 NOT_ON_A_COMPUTE_NODE = ("hydra", "omegaconf", "mlflow", "pandas", "seaborn", "matplotlib", "rich", "scipy")
 NOT_FOR_A_READER = ("torch", "transformers")
@@ -45,7 +41,6 @@ def test_reading_results_needs_no_torch() -> None:
 import bench.frontier, bench.study, bench.track, bench.report, bench.records, bench.spec, bench.stats
 from bench.placement import generate_placements, parse_placement
 import bench.report.frontier_plot, bench.track.publish, bench.cli.sweep, bench.cli.project
-assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
 """
     done = run_blocked(code, NOT_FOR_A_READER)
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from bench.frontier import Frontier, build_frontier, read_frontier, write_fronti
 from bench.records import read_records, read_study
 from bench.report import render_table, write_plots, write_table
 from bench.spec import SpecError, from_mapping, to_mapping
-from bench.track import TrackError, default_tracking_uri, open_ui_command, publish_study
+from bench.track import TrackError, default_tracking_uri, publish_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:
     uri = tracker.uri or default_tracking_uri(results)
     try:
         published = publish_study(directory, read_study(directory), read_frontier(directory), uri)
-        print(f"MLflow: {published.experiment_name}; open it with\n  {open_ui_command(uri)}")
+        print(f"MLflow: {published.experiment_name}; open it with\n  {_open_ui_line(results, tracker)}")
     except TrackError as error:
         print(f"boundary-bench: not published: {error}", file=sys.stderr)
         return False
@@ -86,6 +87,16 @@ def shown(path: Path) -> str:
     """Relative where it is below the current folder: shorter, and as a person would type it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _open_ui_line(results: Path, tracker: Tracker) -> str:
+    """The `ui` verb over the store that was published to, with what differs from its defaults."""
+    python = Path(sys.executable)
+    default = results == (Path.cwd() / "results").resolve()
+    options = ["" if default else f" results={shlex.quote(str(results))}"]
+    if tracker.uri is not None:
+        options.append(f" tracker.uri={shlex.quote(tracker.uri)}")
+    return f"{shlex.quote(str(shown(python)))} -m bench ui{''.join(options)}"
 
 
 def _tracker(options: Mapping[str, Any]) -> Tracker:

@@ -1,4 +1,4 @@
-"""The caption of a plot: what was held fixed, what the ratios are relative to, and what a reader must know."""
+"""The caption of a plot: what was held fixed, and what the ratios are relative to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from bench.spec import StudySpec
 
 
 def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
-    """One paragraph: model, device, controls, reference, rounds, notes, and the prefix taken off placement names."""
+    """One paragraph: model, device, controls, reference, rounds, and the prefix taken off placement names.
+
+    The study's notes stand under its table: some speak of placements that the figure does not name.
+    """
     workload = study.controls.workload
     held = [
         f"{frontier.model} on {frontier.device}",
         study.controls.precision,
-        f"micro-batch {workload.micro_batch} × {workload.accumulation} accumulated",
+        _batch(workload.micro_batch, workload.accumulation),
         *(f"{name.replace('_', ' ')} {size}" for name, size in workload.shape.items()),
         study.controls.optimizer.name,
     ]
@@ -28,8 +31,11 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
         sentences.append(f"Placements are shown without their common prefix “{prefix}”")
     if _medians_disagree(frontier):
         sentences.append("Median step times drift with the machine; the frontier is judged by the paired ratio")
-    sentences += frontier.notes
     return " ".join(sentence if sentence[-1] in ".!?" else f"{sentence}." for sentence in sentences if sentence)
+
+
+def _batch(micro_batch: int, accumulation: int) -> str:
+    return f"micro-batch {micro_batch}" + (f" × {accumulation} accumulated" if accumulation > 1 else "")
 
 
 def _medians_disagree(frontier: Frontier) -> bool:

@@ -169,7 +169,7 @@ def _draw_header(layer: Axes, data: StripData, edges: list[tuple[float, float]],
         layer.plot([x0, x1], [bottom - 0.15] * 2, color=INK, lw=0.7)
         for run in runs:
             r0, r1 = edges[run.first][0], edges[run.first + len(run.indices) - 1][1]
-            if run.prefix and text_width(run.prefix) <= r1 - r0 + RUN_GAP:
+            if run.prefix not in ("", chain) and text_width(run.prefix) <= r1 - r0 + RUN_GAP:
                 _text(layer, (r0 + r1) / 2, bottom - 0.08, run.prefix, ha="center", color=GREY)
 
 

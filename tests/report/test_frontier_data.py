@@ -130,11 +130,11 @@ def test_a_long_reference_is_named_in_the_caption_alone() -> None:
 
 
 def test_caption_names_controls_reference_and_rounds() -> None:
-    frontier = gpt2_eight(notes=("The machine drifted by 3 %.",))
+    frontier = gpt2_eight()
     assert caption(study_of(frontier), frontier, "transformer.") == (
-        "gpt2 on AMD EPYC 7763, fp32, micro-batch 4 × 1 accumulated, sequence length 256, adamw. Reference: none. "
+        "gpt2 on AMD EPYC 7763, fp32, micro-batch 4, sequence length 256, adamw. Reference: none. "
         "6 paired rounds in 1 execution. ± and bars: 95 % interval of the paired time ratio. "
-        "Placements are shown without their common prefix “transformer.”. The machine drifted by 3 %."
+        "Placements are shown without their common prefix “transformer.”."
     )
 
 

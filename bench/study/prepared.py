@@ -1,0 +1,73 @@
+"""`python -m bench.study.prepared FILE [RESULTS]`: a study from one JSON file, on a machine without Hydra and MLflow.
+
+The file holds `controls` (without facts, which the device tells), `placements` (generators, as in `conf/placements`) and
+`caps`. The study directory that comes out is like any other: bring it back and `python -m bench publish study=…`.
+
+Exit codes: 0 every placement was measured, 1 some were not, 2 the file or the device is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.placement import check_modules, generate_placements
+from bench.records import OutcomeRecord, read_records
+from bench.spec import Caps, Controls, SpecError, StudySpec, control_key, from_mapping, validate_controls
+from bench.study.probe import probe_worker
+from bench.study.progress import Progress
+from bench.study.run import run_study
+from bench.study.worker_process import WorkerError
+
+
+def run_prepared(prepared: Path, results: Path) -> Path:
+    """Raises SpecError where the file is wrong or the device is not the one it names; see `run_study` for the rest."""
+    try:
+        data: dict[str, Any] = json.loads(prepared.read_text(encoding="utf-8"))
+        controls_data, placements = data["controls"], data["placements"]
+    except (OSError, ValueError, KeyError) as error:
+        raise SpecError(f"{prepared}: no prepared study ({error!r}); it needs controls, placements and caps") from None
+    controls = from_mapping(Controls, controls_data)
+    validate_controls(controls)
+    probe = probe_worker(controls)
+    controls = dataclasses.replace(controls, facts=probe.facts)
+    entries = generate_placements(placements, probe.chains)
+    check_modules(entries, probe.modules)
+    study = StudySpec(
+        name=controls.model.name,
+        key=control_key(controls),
+        controls=controls,
+        placements=entries,
+        chains=probe.chains,
+        caps=from_mapping(Caps, data.get("caps", {}), "caps"),
+    )
+    return run_study(study, results, watch=_print)
+
+
+def _print(event: Progress) -> None:
+    left = "" if event.seconds_left is None else f", {event.seconds_left:.0f} s left"
+    print(event.message or f"{event.done}/{event.total}{left}: {event.label}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) not in (1, 2):
+        print("usage: python -m bench.study.prepared FILE [RESULTS]", file=sys.stderr)
+        return 2
+    try:
+        directory = run_prepared(Path(arguments[0]), Path(arguments[1] if len(arguments) == 2 else "results"))
+    except SpecError as error:
+        print(f"bench.study.prepared: {error}", file=sys.stderr)
+        return 2
+    except WorkerError as error:
+        print(f"bench.study.prepared: {error}", file=sys.stderr)
+        return 1
+    failed = {record.placement for record in read_records(directory).of(OutcomeRecord)}
+    print(f"{directory}: measured" + (f", {len(failed)} placements are not scored" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 _PUBLIC = {"Placement": "bench.placement", "PlacementError": "bench.placement", "apply": "bench.placement"}
-__all__ = ["Placement", "PlacementError", "apply"]  # noqa: F822  # found by __getattr__
+__all__ = ["Placement", "PlacementError", "apply"]  # found by __getattr__
 
 
 def __getattr__(name: str) -> Any:

@@ -8,9 +8,16 @@ from bench.records import MemorySample, TimeSample, read_records, study_path, wr
 from tests.toy_study import EACH, toy_study
 
 BLOCK = """
-import sys
-sys.modules.update(dict.fromkeys({blocked!r}))  # None there: as if it were not installed
+import importlib.util, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Refuse())
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.partition(".")[0] in {blocked!r} else find_spec(name, *rest)
 """
+"""As if the packages were not installed, to those who import them and to those who only ask."""
 NOT_ON_A_COMPUTE_NODE = ("hydra", "omegaconf", "mlflow", "pandas", "seaborn", "matplotlib", "rich", "scipy")
 NOT_FOR_A_READER = ("torch", "transformers")
 

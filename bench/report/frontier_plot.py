@@ -64,10 +64,10 @@ _COLOURS = {
     "leading blocks": "tan",
     "submodules": "green",
     "spans": "orange",
-    "nested spans": "vermilion",
+    "nested spans": "rose",
     "policies": "pink",
     "checkpoint options": "yellow",
-    "all but the last blocks": "rose",
+    "all but the last blocks": "vermilion",
     OTHER: "grey",
 }
 _INK_FAMILIES = {NONE: INK, "explicit": "#4d4d4d"}

@@ -1,6 +1,6 @@
 """`python -m bench.study.prepared FILE [RESULTS]`: a study from one JSON file, on a machine without Hydra and MLflow.
 
-The file holds `controls` (without facts, which the device tells), `placements` (generators, as in `conf/placements`) and
+The file holds `controls` (without facts, which the device tells), `placements` (as in `conf/placements`) and
 `caps`. The study directory that comes out is like any other: bring it back and `python -m bench publish study=…`.
 
 Exit codes: 0 every placement was measured, 1 some were not, 2 the file or the device is wrong.

@@ -74,12 +74,13 @@ def check_effect(applied: Applied, wiring: Wiring, steps: int, accumulation: int
     placement = applied.placement
     if not placement.regions:
         return
-    for region, counts in applied.counts:
-        name = Placement((region,)).text
+    for region, _ in applied.counts:
         if wiring.num_calls(region.units[0]) == 0:
             raise NoEffectError(f"the model's forward never calls {region.units[0]}")
-        if region.keeps and counts.first_passes and not counts.kept_calls:
-            raise NoEffectError(f"{name}: none of the ops it keeps was called in the region")
+    keeping = [(region, counts) for region, counts in applied.counts if region.keeps]
+    if keeping and not any(counts.kept_calls for _, counts in keeping):
+        ops = ", ".join(sorted({kept.op for region, _ in keeping for kept in region.keeps}))
+        raise NoEffectError(f"its policy keeps {ops}, and none of these ops was called in its regions")
     replayed = sum(counts.replays > 0 for _, counts in applied.counts)
     if replayed == 0:
         raise NoEffectError(f"requested {len(placement.regions)} regions, 0 replayed")

@@ -255,7 +255,7 @@ def test_the_store_is_made_published_to_and_named(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert main(["sweep", "model=gpt2-tiny"]) == 0
     assert (tmp_path / "results" / "mlflow.db").is_file()
-    assert "mlflow ui" in capsys.readouterr().out
+    assert "-m bench ui" in capsys.readouterr().out
     assert main(["publish"]) == 0
 
 

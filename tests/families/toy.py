@@ -66,7 +66,18 @@ FAULTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def build(*, layers: int = 4, width: int = 32, fault: str = "", **_gpt2: Any) -> nn.Module:
+def build(
+    *,
+    layers: int = 4,
+    width: int = 32,
+    fault: str = "",
+    heads: int = 1,
+    vocabulary: int = 1,
+    positions: int = 1,
+    dropout: float = 0.0,
+    attention: str = "",
+) -> nn.Module:
+    """Uses layers, width and fault; the others are GPT-2's."""
     return Toy(layers, width, fault).train()
 
 

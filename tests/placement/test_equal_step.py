@@ -62,7 +62,9 @@ def test_step_equals_the_plain_one_and_passes_are_as_predicted(name: str, text: 
         expected = predict(placement, region, wiring, accumulation=1)
         assert counts.replays == expected.replays == 1
         assert expected.entries_min <= counts.first_passes + counts.replays <= expected.entries_max
-        assert bool(region.keeps) == bool(counts.kept_calls)
+        assert region.keeps or not counts.kept_calls
+    # T5's encoder has no attention op to keep: its position bias needs a gradient, so the math path is taken.
+    assert any(counts.kept_calls for _, counts in applied.counts) == any(region.keeps for region in placement.regions)
     assert_same_step(run_step(model, loss), plain, exact=True)
 
 

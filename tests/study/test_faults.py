@@ -55,7 +55,7 @@ def test_a_failure_is_told_at_once(tmp_path: Path) -> None:
     [
         ("blocks.0.up", "it retains"),  # its input is the saved tensor
         ("blocks.0..3.idle:each", "requested 4 regions, 0 replayed"),  # a dropout of 0 saves nothing
-        (f"{EACH}:keep.attention", "none of the ops it keeps was called"),
+        (f"{EACH}:keep.attention", "keeps attention, and none of these ops was called"),
     ],
 )
 def test_a_placement_that_changes_nothing_says_so(tmp_path: Path, text: str, reason: str) -> None:

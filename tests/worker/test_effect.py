@@ -83,7 +83,7 @@ def test_what_happens_is_what_was_predicted(model: nn.Module, text: str) -> None
     ("model", "text", "message"),
     [
         (Chain(), "unused", "never calls unused"),
-        (Chain(), "blocks.0:keep.attention", "none of the ops it keeps was called"),
+        (Chain(), "blocks.0:keep.attention", "keeps attention, and none of these ops was called"),
     ],
 )
 def test_no_effect_is_told(model: nn.Module, text: str, message: str) -> None:

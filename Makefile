@@ -55,6 +55,7 @@ clean: ## Remove .venv, caches and build files; results stay
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed: install it, or name it: make PYTHON=/path/to/python3.12' >&2; exit 2; }
-	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo 'making .venv with $(PYTHON): a minute or two'
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

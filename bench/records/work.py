@@ -25,6 +25,8 @@ class Work:
     """Whole rounds that earlier processes of this execution measured of all of them."""
     next_round: int
     """Number of the next round; rounds of one execution are numbered through."""
+    samples: tuple[TimeSample, ...]
+    """What earlier processes of this execution timed of these placements."""
     spent_s: float
     """Wall seconds that earlier processes of this execution took on this work."""
 
@@ -65,6 +67,7 @@ def _work(
         weighed=frozenset(weighed) & set(placements),
         plain_retained_bytes=weighed[PLAIN].retained_bytes if PLAIN in weighed else None,
         rounds_done=sum(isinstance(record, RoundDone) and record.process in processes for record in mine),
+        samples=tuple(r for r in mine if isinstance(r, TimeSample) and r.placement in placements),
         next_round=1 + max((r.round for r in mine if isinstance(r, TimeSample)), default=-1),
         spent_s=_spent_s(mine, processes),
     )

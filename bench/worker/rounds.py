@@ -44,7 +44,7 @@ def run_rounds(
         Rounds done in this execution, why it stopped, and the half-width reached by each placement's ratio.
     """
     protocol = study.controls.protocol
-    samples: list[TimeSample] = []
+    samples = list(work.samples)
     done, longest_s = work.rounds_done, 0.0
     for number in range(work.next_round, work.next_round + protocol.rounds_max):
         alive = [text for text in placements if text not in journal.failed]
@@ -54,14 +54,14 @@ def run_rounds(
         _run_round(bench, alive, number, protocol, journal, clock, samples)
         journal.write(RoundDone, round=number)
         done, longest_s = done + 1, max(longest_s, time.monotonic() - began)
-        widths = _widths(study, samples, alive, work)
+        widths = _widths(study, samples, alive)
         if done >= protocol.rounds_min and _tight(widths, protocol):
             return done, TIGHT, widths
         if done >= protocol.rounds_max:
             return done, ROUNDS, widths
         if clock.exceeds_cap(upcoming_s=longest_s):
             return done, TIME_CAP, widths
-    return done, ROUNDS, _widths(study, samples, placements, work)
+    return done, ROUNDS, _widths(study, samples, placements)
 
 
 def _run_round(
@@ -103,7 +103,7 @@ def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> di
         }
 
 
-def _widths(study: StudySpec, samples: list[TimeSample], alive: list[str], work: Work) -> dict[str, float | None]:
+def _widths(study: StudySpec, samples: list[TimeSample], alive: list[str]) -> dict[str, float | None]:
     reference = choose_reference(study, samples, alive)
     if reference is None:
         return {}

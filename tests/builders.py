@@ -157,6 +157,7 @@ def _memory(origin: Mapping[str, Any], placement: str, peak: int) -> MemorySampl
         replay_flops=0 if placement == "none" else 300,
         step_ops=100,
         replay_ops=0 if placement == "none" else 30,
+        attention_ops=("flash",),
         wall_s=0.1,
     )
 

@@ -32,6 +32,7 @@ def frontier_notes(
         *_plateaus(trials),
         *_differing_peaks(records, trials),
         *_unsteady_reference(records, reference),
+        *_other_kernels(study, records),
         *_damaged_lines(records),
     )
 
@@ -141,6 +142,16 @@ def _unsteady_reference(records: Records, reference: str | None) -> list[str]:
         return []
     varied = f"the reference's step time varied by {100 * spread:.0f} % between rounds of one process"
     return [f"the machine was not steady: {varied}; paired ratios hold, absolute times less"]
+
+
+def _other_kernels(study: StudySpec, records: Records) -> list[str]:
+    """Attention kernels are part of the key as a forward on fake tensors chose them; the plain step is the proof."""
+    facts = study.controls.facts
+    ran = {sample.attention_ops for sample in records.of(MemorySample) if sample.placement == PLAIN}
+    if facts is None or not ran or ran == {facts.attention_kernels}:
+        return []
+    found = " and ".join(", ".join(ops) or "none" for ops in sorted(ran))
+    return [f"attention ran {found}, while the control key says {', '.join(facts.attention_kernels) or 'none'}"]
 
 
 def _damaged_lines(records: Records) -> list[str]:

@@ -3,7 +3,7 @@
 from bench.measure.clock import time_steps as time_steps
 from bench.measure.environment import environment_record as environment_record
 from bench.measure.memory import MemoryReading as MemoryReading, measure_memory as measure_memory
-from bench.measure.memory_limit import limit_memory as limit_memory
+from bench.measure.memory_limit import limit_memory as limit_memory, raise_memory_limit as raise_memory_limit
 from bench.measure.ops import OpCounter as OpCounter, UncountedOpError as UncountedOpError
 from bench.measure.out_of_memory import is_out_of_memory as is_out_of_memory
 from bench.measure.steady import has_settled as has_settled

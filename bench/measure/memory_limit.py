@@ -30,6 +30,13 @@ def limit_memory(limit_bytes: int, device: torch.device) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (bound, hard))
 
 
+def raise_memory_limit(extra_bytes: int, device: torch.device) -> None:
+    """Makes room for copies that the harness keeps in host memory: they are not the step's."""
+    if device.type == "cpu":
+        bound, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound + extra_bytes, hard))
+
+
 def _load_what_a_step_loads() -> None:
     """Much of torch is loaded by the first step that needs it; that is the libraries' memory and not the step's."""
     layer = nn.Linear(8, 8)

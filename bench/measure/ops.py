@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import conv_flop_count, flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 Formula = Callable[..., int]
 aten = torch.ops.aten
@@ -32,7 +32,7 @@ _MATMULS = (
     "linear",
     "bilinear",
 )
-_OTHERS = ("einsum", "conv", "convolution", "attention", "lstm", "gru", "rnn")
+_OTHERS = ("einsum", "trilinear", "fft", "conv", "convolution", "attention", "lstm", "gru", "rnn")
 COMPUTE_WORDS = frozenset(_MATMULS + _OTHERS)
 """An op with one of these words in its name does work that grows faster than its bytes."""
 ATTENTION_WORD = "attention"
@@ -62,6 +62,18 @@ def _outer(_bias: Any, first: Any, second: Any, *_: Any, **__: Any) -> int:
     return 2 * int(first.numel()) * int(second.numel())
 
 
+def _batched_outer_sum(_bias: Any, first: Any, second: Any, *_: Any, **__: Any) -> int:
+    return 2 * math.prod(first.shape) * int(second.shape[-1])
+
+
+def _convolution_backward(grad_out: Any, image: Any, weight: Any, *rest: Any, **__: Any) -> int:
+    """The forward's work for the gradient of the image, and again for that of the weight, whose groups torch's formula
+    leaves out."""
+    _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, output_mask = rest
+    forward = int(conv_flop_count(image.shape, weight.shape, grad_out.shape, transposed=transposed))
+    return sum(map(bool, output_mask[:2])) * forward
+
+
 def _grouped_matmul(first: Any, second: Any, offsets: Any = None, *_: Any, **__: Any) -> int:
     """(rows, k) × (groups, k, n): every row meets one group. With both of rank 2, offsets cut the inner dimension."""
     if first.dim() == 2 and second.dim() == 2:
@@ -77,6 +89,8 @@ _BY_NAME: dict[str, Formula] = {
     "vdot": _matrix_vector,
     "addmv": _add_matrix_vector,
     "addr": _outer,
+    "addbmm": _batched_outer_sum,
+    "convolution_backward": _convolution_backward,
     "_grouped_mm": _grouped_matmul,
 }
 FORMULAS = {getattr(aten, name): formula for name, formula in _BY_NAME.items() if hasattr(aten, name)}

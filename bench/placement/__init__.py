@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from bench.placement.errors import UnsupportedPlacementError as UnsupportedPlacementError
 from bench.placement.generators import generate_placements as generate_placements
 from bench.placement.grammar import parse_placement as parse_placement
 from bench.placement.match import check_modules as check_modules
@@ -17,9 +18,8 @@ from bench.placement.types import (
 )
 
 _NEEDS_TORCH = {
-    "apply": "bench.placement.apply",
-    "Applied": "bench.placement.apply",
-    "UnsupportedPlacementError": "bench.placement.apply",
+    "apply": "bench.placement.applying",
+    "Applied": "bench.placement.applying",
     "record_wiring": "bench.placement.wiring",
 }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-from bench.placement.grammar import NONE_TEXT, OPTION_FIELDS
-from bench.placement.types import Kept, Options, Placement, Region, natural_order
+from bench.placement.grammar import OPTION_FIELDS
+from bench.placement.types import NONE_TEXT, Kept, Options, Placement, Region, natural_order
 
 MIN_PROGRESSION = 3
 """Fewest units that are worth saying as FIRST..LAST:every.K; two apart read better one by one."""

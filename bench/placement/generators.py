@@ -97,7 +97,9 @@ def of_kind(chains: Chains, kind: object) -> Placement:
     known = sorted({name for chain in chains for name in chain.kinds})
     if name not in known:
         raise PlacementError(f"{name!r} is no kind of submodule of this model; there are {', '.join(known)}")
-    step = _count(int(every_k)) if every_k.isdigit() else 1
+    if "%" in str(kind) and not every_k.isdigit():
+        raise PlacementError(f"{kind!r}: write {name}%K for every K-th unit")
+    step = _count(int(every_k)) if every_k else 1
     return _alone(
         f"{unit}.{part}" for chain in chains for unit in chain.units[::step] for part in chain.kinds.get(name, ())
     )
@@ -146,6 +148,8 @@ def _alone(units: Iterable[str], keeps: tuple[Kept, ...] = (), options: Options 
 def _split(units: Sequence[str], k: object) -> list[tuple[str, ...]]:
     """k runs of equal length; earlier ones are a unit longer where it does not divide."""
     count = max(1, round(math.sqrt(len(units)))) if k == "sqrt" else _count(k)
+    if not units:
+        return []
     count = min(count, len(units))
     size, longer = divmod(len(units), count)
     bounds = [0]

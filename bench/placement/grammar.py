@@ -17,9 +17,17 @@ from __future__ import annotations
 import difflib
 import re
 
-from bench.placement.types import NONE, Kept, Options, Placement, PlacementError, Region
+from bench.placement.types import (
+    NONE,
+    NONE_TEXT,
+    UNIT_PATH,
+    Kept,
+    Options,
+    Placement,
+    PlacementError,
+    Region,
+)
 
-NONE_TEXT = "none"
 OPTION_FIELDS: dict[str, tuple[str, bool]] = {
     "no-determinism-check": ("determinism_check", False),
     "no-early-stop": ("early_stop", False),
@@ -29,7 +37,6 @@ OPTION_FIELDS: dict[str, tuple[str, bool]] = {
 MAX_UNITS = 10_000
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_\-./+%@:]*")
-_PATH = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _RANGE = re.compile(r"(?P<prefix>(?:[A-Za-z0-9_-]+\.)*)(?P<first>\d+)\.\.(?P<last>\d+)(?:\.(?P<suffix>.+))?")
 _KEPT = re.compile(r"(?P<op>[a-z_][a-z0-9_-]*)(?:%(?P<every>\d+)|(?P<calls>(?:/\d+)+))?")
 
@@ -81,11 +88,11 @@ def _span(where: str) -> tuple[str, ...]:
 def _segment(segment: str) -> list[str]:
     match = _RANGE.fullmatch(segment)
     if match is None:
-        if not _PATH.fullmatch(segment):
+        if not UNIT_PATH.fullmatch(segment):
             raise PlacementError(f"{segment!r} is no module path; write a.b.3 or a.b.0..5 or a.b.0..5.c")
         return [segment]
     suffix = match["suffix"]
-    if suffix is not None and not _PATH.fullmatch(suffix):
+    if suffix is not None and not UNIT_PATH.fullmatch(suffix):
         raise PlacementError(f"{segment!r}: a path holds one range FIRST..LAST at most")
     first, last = int(match["first"]), int(match["last"])
     if first > last:

@@ -6,17 +6,21 @@ Without gradients, nothing is checkpointed.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch import nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from torch.utils.checkpoint import checkpoint
 
+from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.policy import PolicyContexts
 from bench.placement.types import Region
+from bench.placement.wiring import IMMUTABLE
 
 
 @dataclass
@@ -36,13 +40,29 @@ class RegionCounts:
         self.kept_calls += 1
 
 
-class PlacedForward:
-    """Base of the forwards that a placement puts on units. `inner` is what was there before."""
+class ClassForward:
+    """The forward that a unit has from its class, looked up anew so that it survives copying and pickling."""
 
-    def __init__(self, inner: Callable[..., Any], was_own: bool) -> None:
-        self.inner = inner
-        self.was_own = was_own
+    def __init__(self, unit: nn.Module) -> None:
+        self.unit = unit
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return type(self.unit).forward(self.unit, *args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return types.MethodType(type(self.unit).forward, self.unit)
+
+
+class PlacedForward:
+    """Base of the forwards that a placement puts on units."""
+
+    def __init__(self, unit: nn.Module) -> None:
+        self.was_own = "forward" in vars(unit)
         """Whether the unit had a forward of its own instance before."""
+        self.inner: Callable[..., Any] = unit.forward if self.was_own else ClassForward(unit)
+        """What was there before."""
+        self.is_trained = any(parameter.requires_grad for parameter in unit.parameters())
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -52,8 +72,8 @@ class PlacedForward:
 class UnitForward(PlacedForward):
     """A region of one unit."""
 
-    def __init__(self, region: Region, inner: Callable[..., Any], was_own: bool) -> None:
-        super().__init__(inner, was_own)
+    def __init__(self, region: Region, unit: nn.Module) -> None:
+        super().__init__(unit)
         self.region = region
         self.counts = RegionCounts()
 
@@ -66,9 +86,11 @@ class UnitForward(PlacedForward):
             args, kwargs = tree_unflatten(leaves, spec)
             return self.inner(*args, **kwargs)
 
-        return checkpointed(self.region, self.counts, run, leaves)
+        return checkpointed(self.region, self.counts, run, leaves, self.is_trained)
 
 
+_TENSOR = object()
+"""Stands for a tensor among the leaves of a reentrant region's output."""
 _replay_depth = 0
 
 
@@ -87,12 +109,19 @@ def _replaying() -> Iterator[None]:
         _replay_depth -= 1
 
 
-def checkpointed(region: Region, counts: RegionCounts, run: Callable[[list[Any]], Any], leaves: list[Any]) -> Any:
+def checkpointed(
+    region: Region, counts: RegionCounts, run: Callable[[list[Any]], Any], leaves: list[Any], is_trained: bool
+) -> Any:
     """Runs `run(leaves)` as a checkpointed region with the region's policy and options.
 
     Tensors among `leaves` reach torch.utils.checkpoint as positional arguments, keyword arguments of the unit
     included: so they are saved under autograd's version check, and a reentrant region passes gradients to them.
+
+    Raises:
+        UnsupportedPlacementError: the region would train wrongly and say nothing: it is given a cache that replay would
+            fill a second time, or it is reentrant and loses gradients.
     """
+    _refuse_silent_errors(region, leaves, is_trained)
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[index] for index in where]
     template = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -116,7 +145,7 @@ def checkpointed(region: Region, counts: RegionCounts, run: Callable[[list[Any]]
 
     options = region.options
     if options.reentrant:
-        return checkpoint(region_pass, *tensors, use_reentrant=True, preserve_rng_state=options.preserve_rng)
+        return _reentrant(region, region_pass, tensors)
     extra: dict[str, Any] = {}
     if region.keeps:
         extra["context_fn"] = PolicyContexts(region.keeps, counts.keep_one)
@@ -129,3 +158,40 @@ def checkpointed(region: Region, counts: RegionCounts, run: Callable[[list[Any]]
         determinism_check="default" if options.determinism_check else "none",
         **extra,
     )
+
+
+def _reentrant(region: Region, region_pass: Callable[..., Any], tensors: list[torch.Tensor]) -> Any:
+    """A reentrant checkpoint gives gradients only to tensors that it returns in a flat tuple."""
+    spec: TreeSpec | None = None
+    others: list[Any] = []
+
+    def flat_pass(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        nonlocal spec, others
+        leaves, spec = tree_flatten(region_pass(*tensors))
+        hidden = [leaf for leaf in leaves if not isinstance(leaf, (torch.Tensor, *IMMUTABLE))]
+        if hidden:
+            raise UnsupportedPlacementError(
+                f"a reentrant region around {region.units[-1]} would lose the gradients inside the "
+                f"{type(hidden[0]).__name__} that it returns; leave @reentrant out"
+            )
+        others = [_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+    made = iter(checkpoint(flat_pass, *tensors, use_reentrant=True, preserve_rng_state=region.options.preserve_rng))
+    assert spec is not None, "the first pass ran"
+    return tree_unflatten([next(made) if other is _TENSOR else other for other in others], spec)
+
+
+def _refuse_silent_errors(region: Region, leaves: list[Any], is_trained: bool) -> None:
+    caches = [leaf for leaf in leaves if hasattr(leaf, "update") and hasattr(leaf, "get_seq_length")]
+    if caches:
+        raise UnsupportedPlacementError(
+            f"{region.units[0]} is given a {type(caches[0]).__name__}, which its replay would fill a second time; "
+            "turn the model's cache off (use_cache=False)"
+        )
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if region.options.reentrant and is_trained and not any(tensor.requires_grad for tensor in tensors):
+        raise UnsupportedPlacementError(
+            f"no input of {region.units[0]} requires a gradient, so a reentrant region would give its parameters none; "
+            "leave @reentrant out"
+        )

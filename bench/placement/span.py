@@ -12,19 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from bench.placement.errors import UnsupportedPlacementError, WiringChangedError
 from bench.placement.region_forward import PlacedForward, RegionCounts, checkpointed
 from bench.placement.types import Region
 from bench.placement.wiring import IMMUTABLE, Token, UnitCall, Wiring
-
-
-class UnsupportedPlacementError(RuntimeError):
-    """A region that cannot be formed on this model: says which, why, and what would work."""
-
-
-class WiringChangedError(RuntimeError):
-    """The model's code connected the members of a span otherwise than recorded; the step must not be trusted."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +99,8 @@ def _only_call(region: Region, wiring: Wiring, unit: str) -> UnitCall:
 
 
 def _nothing_between(region: Region, before: UnitCall, call: UnitCall) -> None:
+    if before.autocast != call.autocast:
+        raise _unsupported(region, f"the model runs {before.unit} and {call.unit} under different autocast settings")
     if before.rng_at_exit != call.rng_at_entry:
         raise _unsupported(region, f"the model draws random numbers between {before.unit} and {call.unit}")
     changed = [t for t, version in before.versions_at_exit.items() if call.versions_at_entry.get(t, version) != version]
@@ -151,6 +147,7 @@ class Span:
         self.region = region
         self.plans = plans
         self.inner: list[Callable[..., Any]] = []
+        self.is_trained = False
         self.counts = RegionCounts()
         self.inputs: list[Any] = []
         self.outputs: list[list[Any]] = []
@@ -159,15 +156,18 @@ class Span:
         """Member whose call is expected; 0 outside a forward."""
 
     def run_all(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.next:
-            waiting = self.plans[self.next].unit
-            self._release()
-            raise WiringChangedError(f"{self.plans[0].unit} was called before {waiting} of the last forward")
+        self._release()  # of a forward that an exception, or an enclosing replay's early stop, left unfinished
         leaves, spec = tree_flatten((args, kwargs))
         self._check_first(leaves, spec)
-        made = checkpointed(self.region, self.counts, self._run_members, leaves)
+        made = checkpointed(self.region, self.counts, self._run_members, leaves, self.is_trained)
         self._hand_out(leaves, iter(made))
         return self._answer(0)
+
+    def without_gradients(self, member: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The plain call; but not in the middle of a forward that began with gradients."""
+        if member and self.next == member:
+            self._changed(self.plans[member], "the gradient mode")
+        return self.inner[member](*args, **kwargs)
 
     def answer(self, member: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = self.plans[member]
@@ -194,7 +194,11 @@ class Span:
             if spec != plan.output_spec:
                 self._changed(plan, "its output structure")
             outputs.append(values)
-            made += [value for index, value in enumerate(values) if plan.outputs[index] == FromOutput(member, index)]
+            for index, (value, out) in enumerate(zip(values, plan.outputs, strict=True)):
+                if out == FromOutput(member, index):
+                    made.append(value)
+                elif not (_equal(value, out) if _is_constant(out) else value is _fill(out, leaves, outputs)):
+                    self._changed(plan, f"output {index}")
         return tuple(made)
 
     def _hand_out(self, leaves: list[Any], made: Any) -> None:
@@ -247,15 +251,16 @@ class Span:
 class MemberForward(PlacedForward):
     """The forward of one member of a span."""
 
-    def __init__(self, span: Span, member: int, inner: Callable[..., Any], was_own: bool) -> None:
-        super().__init__(inner, was_own)
+    def __init__(self, span: Span, member: int, unit: nn.Module) -> None:
+        super().__init__(unit)
         self.span = span
         self.member = member
-        span.inner.append(inner)
+        span.inner.append(self.inner)
+        span.is_trained |= self.is_trained
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
-            return self.inner(*args, **kwargs)
+            return self.span.without_gradients(self.member, args, kwargs)
         if self.member == 0:
             return self.span.run_all(args, kwargs)
         return self.span.answer(self.member, args, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,8 @@ from functools import cached_property
 from bench.spec import SpecError
 
 ID_DIGITS = 10
+NONE_TEXT = "none"
+UNIT_PATH = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 class PlacementError(SpecError):
@@ -27,6 +30,11 @@ class Kept:
     """Keep every k-th call of the op in a pass of the region, from its first on (2: calls 0, 2, 4 …; torchtitan's)."""
     calls: tuple[int, ...] = ()
     """Keep exactly these calls instead; empty for all that `every` selects."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "calls", tuple(sorted(set(self.calls))))
+        if self.every < 1 or (self.calls and self.every > 1):
+            raise PlacementError(f"keep.{self.op}: every K-th call (K of at least 1) or the calls named, not both")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -52,8 +60,12 @@ class Region:
     def __post_init__(self) -> None:
         if not self.units:
             raise PlacementError("a region without units")
-        if len(set(self.units)) != len(self.units):
-            raise PlacementError(f"region {'/'.join(self.units)}: names a unit twice")
+        for unit in self.units:
+            if not UNIT_PATH.fullmatch(unit) or unit == NONE_TEXT:
+                raise PlacementError(f"{unit!r} is no module path; write a.b.3 or a.b.0..5 or a.b.0..5.c")
+        for index, unit in enumerate(self.units):
+            if any(_inside(unit, other) for other in self.units[:index] + self.units[index + 1 :]):
+                raise PlacementError(f"region {'/'.join(self.units)}: names a unit twice")
         if self.options.reentrant and self.keeps:
             raise PlacementError(f"region {self.units[0]}: a reentrant checkpoint cannot keep op outputs; drop one")
         if self.options.reentrant and not (self.options.early_stop and self.options.determinism_check):
@@ -70,7 +82,7 @@ class Region:
 
     def contains(self, other: Region) -> bool:
         """Whether all of `other` lies inside this region; false for the region itself."""
-        if self.units == other.units:
+        if set(self.units) == set(other.units):
             return False
         return all(any(_inside(unit, mine) for mine in self.units) for unit in other.units)
 
@@ -88,7 +100,7 @@ class Placement:
         ordered = tuple(sorted(self.regions, key=_region_order))
         object.__setattr__(self, "regions", ordered)
         for first, second in _touching_pairs(ordered):
-            if first.units == second.units:
+            if set(first.units) == set(second.units):
                 raise PlacementError(f"region {'/'.join(first.units)} is named twice")
             if not first.contains(second) and not second.contains(first):
                 raise PlacementError(

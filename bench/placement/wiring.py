@@ -38,6 +38,8 @@ class UnitCall:
     argument_names: tuple[str, ...]
     outputs: tuple[Any, ...]
     output_spec: TreeSpec
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    """(device type, enabled, dtype) around the call."""
     rng_at_entry: str
     rng_at_exit: str
     versions_at_entry: dict[Token, int]
@@ -110,6 +112,7 @@ class _Recording:
             argument_names=names,
             outputs=recorder.leaves(output_values),
             output_spec=output_spec,
+            autocast=_autocast(),
             rng_at_entry=entry,
             rng_at_exit=_rng_digest(),
             versions_at_entry=versions,
@@ -146,6 +149,10 @@ def _state_kept(model: nn.Module) -> Iterator[None]:
             with torch.no_grad():
                 for buffer, value in buffers:
                     buffer.copy_(value)
+
+
+def _autocast() -> tuple[tuple[str, bool, torch.dtype], ...]:
+    return tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda"))
 
 
 def _rng_digest() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.types import RECORD_KINDS, Record
-from bench.spec import SCHEMA_VERSION, SpecError, StudySpec, from_mapping, short_key, to_mapping
+from bench.spec import SCHEMA_VERSION, SpecError, StudySpec, control_key, from_mapping, short_key, to_mapping
 
 STUDY_FILE = "study.json"
 ENVIRONMENT_FILE = "environment.json"
@@ -54,9 +54,12 @@ def read_study(directory: Path) -> StudySpec:
     if version != SCHEMA_VERSION:
         raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}")
     try:
-        return from_mapping(StudySpec, data)
+        study = from_mapping(StudySpec, data)
     except SpecError as error:
         raise DamagedStudyError(f"{path}: {error}") from None
+    if study.key != control_key(study.controls):
+        raise DamagedStudyError(f"{path}: its controls are not those of its key {study.key}; restore the file")
+    return study
 
 
 def write_study(directory: Path, study: StudySpec) -> None:

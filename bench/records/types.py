@@ -80,8 +80,9 @@ class MemorySample(Record):
     """CUDA: peak of bytes asked for, before the allocator rounds up."""
     peak_reserved_bytes: int | None = None
     """CUDA: peak of bytes the allocator took from the driver."""
-    losses: tuple[float, ...]
-    """Loss of each step of the pass, from the same weights, RNG state and batches for every placement."""
+    losses: tuple[float | None, ...]
+    """Loss of each step of the pass, from the same weights, RNG state and batches for every placement; None where it is
+    not finite."""
     optimizer_steps: int
     batch_digest: str
     """Hash of the batches the steps used."""
@@ -93,6 +94,8 @@ class MemorySample(Record):
     """Operators dispatched in that step."""
     replay_ops: int
     """Of them inside replays."""
+    attention_ops: tuple[str, ...] = ()
+    """Attention kernels that the first step's forward passes ran, in order of first use."""
     effects: tuple[RegionEffect, ...] = ()
     wall_s: float
     """Wall time of the measured steps."""

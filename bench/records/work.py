@@ -17,10 +17,12 @@ class Work:
     execution: int
     placements: tuple[str, ...]
     """To be measured, the reference first."""
+    missing: frozenset[str]
+    """Of them, those that this execution is not done with; the others are there to be compared with."""
     weighed: frozenset[str]
     """Of them, those whose memory this execution has measured."""
-    plain_retained_bytes: int | None
-    """What the plain step was seen to retain after its forward, if this execution has weighed it."""
+    plain: MemorySample | None
+    """The memory sample of `none`, if this execution has one."""
     rounds_done: int
     """Whole rounds that earlier processes of this execution measured of all of them."""
     next_round: int
@@ -64,8 +66,9 @@ def _work(
     return Work(
         execution=execution,
         placements=placements,
+        missing=frozenset(missing),
         weighed=frozenset(weighed) & set(placements),
-        plain_retained_bytes=weighed[PLAIN].retained_bytes if PLAIN in weighed else None,
+        plain=weighed.get(PLAIN),
         rounds_done=sum(isinstance(record, RoundDone) and record.process in processes for record in mine),
         samples=tuple(r for r in mine if isinstance(r, TimeSample) and r.placement in placements),
         next_round=1 + max((r.round for r in mine if isinstance(r, TimeSample)), default=-1),

@@ -89,10 +89,12 @@ class TrainingStep:
             nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
         if self.scaler is None:
             self.optimizer.step()
-        else:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        self.optimizer_steps += 1
+            self.optimizer_steps += 1
+            return
+        scale = self.scaler.get_scale()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer_steps += self.scaler.get_scale() >= scale  # the scale falls where a step was skipped
 
 
 def build_training_step(controls: Controls, device: torch.device) -> TrainingStep:
@@ -164,7 +166,7 @@ def _digest(batches: list[Batch]) -> str:
     for tensor in (leaf for leaf in tree_leaves(batches) if isinstance(leaf, torch.Tensor)):
         digest.update(repr((tensor.shape, tensor.dtype)).encode())
         if not isinstance(tensor, torch._subclasses.FakeTensor):
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

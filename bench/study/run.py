@@ -11,7 +11,7 @@ from bench.records import PLAIN, next_work, read_records, read_study, study_path
 from bench.records.directory import STUDY_FILE
 from bench.spec import PlacementEntry, SpecError, StudySpec
 from bench.study.progress import ProgressTracker, Watch
-from bench.study.worker_process import WorkerError, run_worker
+from bench.study.worker_process import Attempt, WorkerError, run_worker
 
 
 def run_study(study: StudySpec, results: Path, watch: Watch) -> Path:
@@ -29,8 +29,9 @@ def run_study(study: StudySpec, results: Path, watch: Watch) -> Path:
     write_study(directory, study)
     records = read_records(directory)
     tracker = ProgressTracker(study, records, watch)
-    while next_work(study, records) is not None:
-        run_worker(directory, study, tracker)
+    killed: set[Attempt] = set()
+    while (work := next_work(study, records)) is not None:
+        run_worker(directory, study, work, tracker, killed)
         after = read_records(directory)
         if len(after.entries) == len(records.entries):
             raise WorkerError(f"a worker ended without measuring anything; see {directory}")

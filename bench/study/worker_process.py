@@ -18,6 +18,7 @@ from bench.records import (
     Record,
     RecordWriter,
     Starting,
+    Work,
     parse_record,
 )
 from bench.spec import Controls, SpecError, StudySpec
@@ -44,8 +45,16 @@ def worker_environment(controls: Controls) -> dict[str, str]:
     return {**os.environ, **QUIET, **allocator, "BENCH_PARENT_PID": str(os.getpid())}
 
 
-def run_worker(directory: Path, study: StudySpec, tracker: ProgressTracker) -> None:
-    """Runs one worker to its end. A placement that took it down gets an outcome, so that the next worker skips it.
+Attempt = tuple[str | None, str]
+"""(placement, stage) at which a worker was killed."""
+
+
+def run_worker(directory: Path, study: StudySpec, work: Work, tracker: ProgressTracker, killed: set[Attempt]) -> None:
+    """Runs one worker, which will do `work`, to its end. A placement that took it down gets an outcome, and the next
+    worker skips it.
+
+    Somebody may kill a worker without meaning its placement, so the first SIGKILL is forgiven: it is noted in `killed`,
+    and only the second at the same place is the placement's.
 
     Raises:
         WorkerError: the worker gave up.
@@ -72,12 +81,17 @@ def run_worker(directory: Path, study: StudySpec, tracker: ProgressTracker) -> N
     log_end = _log_end(directory, log_start)
     if process.returncode == REQUEST_WRONG:
         raise SpecError(log_end.splitlines()[-1].removeprefix("bench.worker: ") if log_end else "the worker refused")
-    blame = _blame(process.returncode, timed_out, _kernel_kills() > killed_before, study.caps.sample_timeout_s)
+    by_kernel = _kernel_kills() > killed_before
+    attempt = (last.placement, last.stage) if last else (None, "")
+    if process.returncode == -signal.SIGKILL and not (timed_out or by_kernel or attempt in killed):
+        killed.add(attempt)
+        return
+    blame = _blame(process.returncode, timed_out, by_kernel, study.caps.sample_timeout_s)
     if blame is None or last is None:
         raise WorkerError(
             f"the worker ended with exit code {process.returncode}; {directory / LOG_FILE} ends:\n{log_end}"
         )
-    _record_outcome(directory, last, study, blame, tracker)
+    _record_outcome(directory, last, work, blame, tracker)
 
 
 def _follow(
@@ -143,10 +157,12 @@ def _blame(code: int, timed_out: bool, by_kernel: bool, timeout_s: float) -> tup
 
 
 def _record_outcome(
-    directory: Path, last: Starting, study: StudySpec, blame: tuple[str, str], tracker: ProgressTracker
+    directory: Path, last: Starting, work: Work, blame: tuple[str, str], tracker: ProgressTracker
 ) -> None:
     outcome, reason = blame
-    to_blame = [last.placement] if last.placement else [entry.text for entry in study.placements]
+    to_blame = [text for text in work.placements if text in work.missing and last.placement in (None, text)]
+    if not to_blame:
+        raise WorkerError(f"{last.placement} was measured before and now fails at {last.stage}: {reason}")
     writer = RecordWriter(directory)
     for placement in to_blame:
         record = OutcomeRecord(

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import torch
 
+from bench.measure import raise_memory_limit
 from bench.placement import parse_placement
-from bench.placement.apply import Applied, apply, self_checkpointing, undo
-from bench.placement.span import UnsupportedPlacementError
+from bench.placement.applying import Applied, apply, self_checkpointing, undo
+from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.wiring import record_wiring
 from bench.spec import Controls
 from bench.step import StepState, build_training_step
-from bench.step.state import persistent_tensors
+from bench.step.state import persistent_tensors, state_bytes
 
 
 class Bench:
@@ -29,10 +30,13 @@ class Bench:
         known = {name for name, _ in self.step.model.named_modules()}
         self.wiring = record_wiring(self.step.model, sorted(self.units & known), self.step.forward)
         self._state: StepState | None = None
+        self._is_limited = controls.device.memory_limit_bytes is not None
         gc.collect()
         gc.freeze()  # what exists now stays: later collections look at the garbage of single steps only
 
     def keep_state(self) -> None:
+        if self._is_limited:
+            raise_memory_limit(state_bytes(self.step), self.device)
         self._state = StepState(self.step)
 
     def restore_state(self) -> None:
@@ -50,7 +54,11 @@ class Bench:
 
     def recover(self) -> None:
         """Puts model, memory and state back in order after a failure. Call it when the exception is gone, since its
-        frames hold the tensors of the step that failed."""
+        frames hold the tensors of the step that failed.
+
+        Raises:
+            RuntimeError: it cannot be put in order, so this process must not measure on.
+        """
         undo(self.step.model)
         self.step.optimizer.zero_grad(set_to_none=True)
         gc.collect()

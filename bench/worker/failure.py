@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bench.measure import is_out_of_memory
 from bench.measure.memory import LeakingError
-from bench.placement.span import UnsupportedPlacementError
+from bench.placement.errors import UnsupportedPlacementError
 from bench.step import UnsupportedControlsError
-from bench.worker.effect import NoEffectError
+from bench.worker.effect import NoEffectError, OtherStepError
 
 REASON_LENGTH = 500
 
@@ -17,6 +17,8 @@ def outcome_of(error: BaseException) -> tuple[str, str]:
         return "unsupported", _first_paragraph(error)
     if isinstance(error, NoEffectError):
         return "no-effect", str(error)
+    if isinstance(error, OtherStepError):
+        return "invalid", str(error)
     if isinstance(error, LeakingError):
         return "leaking", str(error)
     if is_out_of_memory(error):

@@ -11,11 +11,16 @@ from bench.records import OutcomeRecord, Record, RecordWriter, Starting
 R = TypeVar("R", bound=Record)
 
 
+class MeasuredBeforeError(BaseException):
+    """A placement that is here only to be compared with, and has its results already, failed: says why."""
+
+
 class Journal:
     """Stamps records with execution, process and time, and appends them to the study."""
 
-    def __init__(self, writer: RecordWriter, execution: int) -> None:
+    def __init__(self, writer: RecordWriter, execution: int, missing: frozenset[str]) -> None:
         self._writer = writer
+        self._missing = missing
         self.execution = execution
         self.process = uuid.uuid4().hex[:8]
         self.failed: set[str] = set()
@@ -31,5 +36,8 @@ class Journal:
         self.write(Starting, stage=stage, placement=placement, round=round)
 
     def outcome(self, placement: str, outcome: str, reason: str, stage: str) -> None:
+        """Raises MeasuredBeforeError where the placement is not one of those that this process is to find out about."""
+        if placement not in self._missing:
+            raise MeasuredBeforeError(f"{placement} was measured before and now fails at {stage}: {outcome}: {reason}")
         self.failed.add(placement)
         self.write(OutcomeRecord, placement=placement, outcome=outcome, reason=reason, stage=stage)

@@ -12,7 +12,7 @@ from bench.records import RoundDone, TimeSample, Work, choose_reference
 from bench.spec import ProtocolSpec, StudySpec
 from bench.stats import half_widths
 from bench.worker.bench import Bench
-from bench.worker.effect import region_effects
+from bench.worker.effect import check_effect, region_effects
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 
@@ -46,6 +46,8 @@ def run_rounds(
     protocol = study.controls.protocol
     samples = list(work.samples)
     done, longest_s = work.rounds_done, 0.0
+    if done >= protocol.rounds_max:  # killed between the last round and its end
+        return done, ROUNDS, _widths(study, samples, placements)
     for number in range(work.next_round, work.next_round + protocol.rounds_max):
         alive = [text for text in placements if text not in journal.failed]
         if not alive:
@@ -94,10 +96,14 @@ def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> di
         before = step.optimizer_steps
         times = time_steps(step.run, protocol.steps_per_sample, bench.device)
         clock.measuring_s += times.wall_ms / 1e3
+        taken = step.optimizer_steps - before
+        if taken != protocol.steps_per_sample and step.scaler is None:
+            raise RuntimeError(f"{taken} optimizer steps were taken, expected {protocol.steps_per_sample}")
+        check_effect(applied, bench.wiring, protocol.steps_per_sample, len(step.batches))
         return {
             "step_times_ms": tuple(round(t, 4) for t in times.steps_ms),
             "wall_ms": round(times.wall_ms, 4),
-            "optimizer_steps": step.optimizer_steps - before,
+            "optimizer_steps": taken,
             "batch_digest": step.batch_digest,
             "effects": region_effects(applied),
         }

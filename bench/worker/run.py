@@ -24,7 +24,8 @@ from bench.records import (
 from bench.spec import Controls, SpecError, StudySpec
 from bench.worker.bench import Bench
 from bench.worker.failure import outcome_of
-from bench.worker.journal import Journal
+from bench.worker.guard import FreshProcessNeededError
+from bench.worker.journal import Journal, MeasuredBeforeError
 from bench.worker.rounds import Clock, run_rounds
 from bench.worker.warmup import first_step, warm_up
 from bench.worker.weigh import weigh_all
@@ -45,20 +46,25 @@ def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -
     _check_facts(study, device)
     environment = environment_record(device)
     write_json(directory / ENVIRONMENT_FILE, environment)
-    journal = Journal(RecordWriter(directory), work.execution)
+    journal = Journal(RecordWriter(directory), work.execution, work.missing)
     journal.write(ExecutionStarted, placements=work.placements, environment=environment)
     clock = Clock(began=began, already_spent_s=work.spent_s, cap_s=_cap_s(study))
-    bench = _build(study, work, journal, device)
-    if bench is None:
-        return 0
-    _measure(study, work, journal, clock, bench)
+    try:
+        bench = _build(study, work, journal, device)
+        if bench is not None:
+            _measure(study, work, journal, clock, bench)
+    except FreshProcessNeededError as error:
+        print(f"bench.worker: a fresh process goes on {error}", file=sys.stderr)
+    except MeasuredBeforeError as error:
+        print(f"bench.worker: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
 def _measure(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench: Bench) -> None:
     first_step(bench, work.placements, journal)
     to_weigh = [text for text in work.placements if text not in work.weighed]
-    weigh_all(bench, to_weigh, work.plain_retained_bytes, journal, clock)
+    weigh_all(bench, to_weigh, work.plain, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]
     if alive:
         warm_up(bench, alive[0], study.controls.protocol, journal)
@@ -85,7 +91,7 @@ def _build(study: StudySpec, work: Work, journal: Journal, device: torch.device)
     except Exception as error:
         outcome, reason = outcome_of(error)
         print(f"bench.worker: the step cannot be built: {reason}", file=sys.stderr)
-        for text in work.placements:
+        for text in (text for text in work.placements if text in work.missing):
             journal.outcome(text, outcome, f"the step cannot be built: {reason}", "build")
         return None
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
 from bench.measure import MemoryReading, OpCounter, measure_memory
 from bench.measure.memory import OnPhase
-from bench.placement.apply import Applied
+from bench.placement.applying import Applied
 from bench.placement.region_forward import in_replay
 from bench.records import PLAIN, MemorySample
 from bench.step.build import BACKWARD
 from bench.worker.bench import Bench
-from bench.worker.effect import check_effect, check_retained, region_effects, replayed_modules
+from bench.worker.effect import check_effect, check_losses, check_retained, region_effects, replayed_modules
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 from bench.worker.rounds import Clock
@@ -28,26 +29,27 @@ class PlainReplaysError(BaseException):
 
 
 def weigh_all(
-    bench: Bench, placements: Sequence[str], plain_retained_bytes: int | None, journal: Journal, clock: Clock
+    bench: Bench, placements: Sequence[str], plain: MemorySample | None, journal: Journal, clock: Clock
 ) -> None:
-    """One memory pass each. `plain_retained_bytes` is what an earlier process saw the plain step retain."""
-    for text in placements:
+    """One memory pass each, `none` first: the others are held against it. `plain` is its earlier sample."""
+    for text in sorted(placements, key=lambda text: text != PLAIN):
         if text in journal.failed:
             continue
 
         def weigh(text: str = text) -> None:
-            nonlocal plain_retained_bytes
+            nonlocal plain
             bench.restore_state()
             with bench.placed(text) as applied:
-                sample = _Pass(bench, applied)
-                reading = sample.measure()
-                clock.measuring_s += sample.wall_s
-                sample.check()
+                weighing = _Pass(bench, applied)
+                reading = weighing.measure()
+                clock.measuring_s += weighing.wall_s
+                weighing.check()
+                if plain is not None:
+                    check_retained(reading.retained_bytes, plain.retained_bytes)
+                    check_losses(weighing.losses, plain.losses, bench.step.precision)
+                sample = weighing.record(journal, text, reading)
                 if text == PLAIN:
-                    plain_retained_bytes = reading.retained_bytes
-                elif plain_retained_bytes is not None:
-                    check_retained(text, reading.retained_bytes, plain_retained_bytes)
-                sample.record(journal, text, reading)
+                    plain = sample
 
         try:
             guarded(bench, journal, "memory", text, weigh)
@@ -98,6 +100,10 @@ class _Pass:
             loss = self._bench.step.run(note_phase)
         self._losses.append(float(loss))
 
+    @property
+    def losses(self) -> tuple[float | None, ...]:
+        return tuple(loss if math.isfinite(loss) else None for loss in self._losses)
+
     def check(self) -> None:
         """Raises PlainReplaysError, NoEffectError or RuntimeError where the placement did not do what it says."""
         if self._optimizer_steps != STEPS:
@@ -110,8 +116,8 @@ class _Pass:
             )
         check_effect(self._applied, self._bench.wiring, STEPS, len(self._bench.step.batches))
 
-    def record(self, journal: Journal, text: str, reading: MemoryReading) -> None:
-        journal.write(
+    def record(self, journal: Journal, text: str, reading: MemoryReading) -> MemorySample:
+        return journal.write(
             MemorySample,
             placement=text,
             peak_allocated_bytes=reading.peak_bytes,
@@ -120,13 +126,14 @@ class _Pass:
             peak_phase=reading.peak_phase,
             peak_requested_bytes=reading.peak_requested_bytes,
             peak_reserved_bytes=reading.peak_reserved_bytes,
-            losses=tuple(self._losses),
+            losses=self.losses,
             optimizer_steps=self._optimizer_steps,
             batch_digest=self._bench.step.batch_digest,
             step_flops=self._counter.flops,
             replay_flops=self._counter.replay_flops,
             step_ops=self._counter.ops,
             replay_ops=self._counter.replay_ops,
+            attention_ops=tuple(self._counter.attention_ops),
             effects=region_effects(self._applied),
             wall_s=round(self.wall_s, 4),
         )

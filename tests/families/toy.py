@@ -5,10 +5,12 @@ It takes GPT-2's settings, so that `model=gpt2-tiny model.target=tests.families.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,17 +24,18 @@ FAULTY_BLOCK = 1
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, fault: Callable[[], None] | None) -> None:
+    def __init__(self, width: int, fault: Callable[[Block], Any] | None) -> None:
         super().__init__()
         self.up = nn.Linear(width, 4 * width)
         self.idle = nn.Dropout(0.0)
         self.down = nn.Linear(4 * width, width)
         self.fault = fault
+        self.scale = 1.0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.fault is not None and in_replay():
-            self.fault()
-        return x + self.down(torch.nn.functional.gelu(self.idle(self.up(x))))
+            self.fault(self)
+        return x + self.scale * self.down(torch.nn.functional.gelu(self.idle(self.up(x))))
 
 
 class Toy(nn.Module):
@@ -40,6 +43,7 @@ class Toy(nn.Module):
         super().__init__()
         self.width = width
         self.checkpoints_itself = fault == "checkpoints-itself"
+        self.factor = math.inf if fault == "not-finite" else 1.0
         self.blocks = nn.ModuleList(
             Block(width, FAULTS.get(fault) if index == FAULTY_BLOCK else None) for index in range(layers)
         )
@@ -47,22 +51,41 @@ class Toy(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.checkpoints_itself else block(x)
-        return x
+        return x * self.factor
 
 
-def _raise() -> None:
+def _raise(_block: Block) -> None:
     raise ValueError("the block said no")
+
+
+def _kill_once(_block: Block) -> None:
+    mark = Path(os.environ["TOY_KILLED"])
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _register_buffer(block: Block) -> None:
+    block.register_buffer("late", torch.ones(1))
+    raise ValueError("after a change of state")
+
+
+def _double(block: Block) -> None:
+    block.scale = 2.0
 
 
 _leaked: list[torch.Tensor] = []
 
-FAULTS: dict[str, Callable[[], Any]] = {
+FAULTS: dict[str, Callable[[Block], Any]] = {
     "raise": _raise,
-    "out-of-memory": lambda: torch.empty(1 << 50),
-    "segmentation-fault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "hang": lambda: time.sleep(600),
-    "leak": lambda: _leaked.append(torch.ones(1000)),
+    "out-of-memory": lambda _: torch.empty(1 << 50),
+    "segmentation-fault": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
+    "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
+    "kill-once": _kill_once,
+    "hang": lambda _: time.sleep(600),
+    "leak": lambda _: _leaked.append(torch.ones(1000)),
+    "register-buffer": _register_buffer,
+    "double": _double,
 }
 
 
@@ -78,6 +101,8 @@ def build(
     attention: str = "",
 ) -> nn.Module:
     """Uses layers, width and fault; the others are GPT-2's."""
+    if Path(os.environ.get("TOY_NO_BUILD", "/nowhere")).exists():
+        raise OSError("no model today")
     return Toy(layers, width, fault).train()
 
 

@@ -10,7 +10,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 from bench.measure import measure_memory
 from bench.measure.memory import LeakingError, MemoryReading, OnPhase
-from bench.placement.apply import apply
+from bench.placement.applying import apply
 from bench.spec import Controls, ModelSpec, OptimizerSpec, RecipeSpec, WorkloadSpec
 from bench.worker.bench import Bench
 from tests.builders import make_controls

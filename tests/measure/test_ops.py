@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.measure import OpCounter, UncountedOpError
-from bench.placement.apply import apply
+from bench.placement.applying import apply
 from bench.placement.region_forward import in_replay
 
 
@@ -48,6 +48,18 @@ def test_flops_of_one_op(run: object, flops: int) -> None:
     with OpCounter() as counter:
         run()  # type: ignore[operator]
     assert counter.flops == flops
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_backward_of_a_convolution_is_two_forwards_whatever_its_groups(groups: int) -> None:
+    convolution = nn.Conv2d(8, 8, 3, groups=groups)
+    image = torch.randn(2, 8, 6, 6, requires_grad=True)
+    with OpCounter() as counter:
+        result = convolution(image)
+    assert counter.flops == 2 * (2 * 8 * 4 * 4) * (8 // groups) * 9
+    with OpCounter() as backward:
+        result.sum().backward()
+    assert backward.flops == 2 * counter.flops
 
 
 def test_a_compute_op_without_a_formula_is_an_error() -> None:

@@ -1,12 +1,17 @@
 """Applying a placement: what stays as it was, and what is refused."""
 
+import pickle
+import subprocess
+import sys
+import warnings
+
 import pytest
 import torch
 from torch import nn
 
 from bench.placement import PlacementError
-from bench.placement.apply import UnsupportedPlacementError, apply, undo
-from bench.placement.span import WiringChangedError
+from bench.placement.applying import UnsupportedPlacementError, apply, undo
+from bench.placement.errors import WiringChangedError
 from tests.tiny_models import GPT2
 
 EACH = "transformer.h.0..5:each"
@@ -151,6 +156,129 @@ def test_a_loop_that_changes_after_the_record_is_caught(between: str) -> None:
             model(x)
         model.between = "nothing"
         model(x).backward()
+
+
+class Blocks(nn.Module):
+    """A loop over blocks that a test brings."""
+
+    def __init__(self, *blocks: nn.Module, autocast_at: int | None = None) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.autocast_at = autocast_at
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for index, block in enumerate(self.blocks):
+            with torch.autocast("cpu", torch.bfloat16, enabled=index == self.autocast_at):
+                x = block(x)
+                x = x[0] if isinstance(x, tuple) else x
+            x = x if self.autocast_at is None else x.float()
+        return x.sum()
+
+
+class Drifting(nn.Module):
+    """Hands out a Python number, or its own input, depending on state that a training loop changes."""
+
+    def __init__(self, hands_out: str) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.hands_out = hands_out
+        self.skipped = hands_out == "input"
+
+    def forward(self, x: torch.Tensor) -> object:
+        if self.skipped:
+            return x
+        y = self.layer(x)
+        return (y, float(y.detach().mean())) if self.hands_out == "number" else y
+
+
+@pytest.mark.parametrize("hands_out", ["number", "input"])
+def test_a_member_that_hands_out_something_else_than_recorded_is_caught(hands_out: str) -> None:
+    model = Blocks(*[Drifting(hands_out) for _ in range(3)])
+    x = torch.randn(2, 4, requires_grad=True)
+    with apply(model, "blocks.0..2", forward=lambda: model(x)):
+        for block in model.blocks:
+            block.skipped = False
+            with torch.no_grad():
+                block.layer.weight.add_(1)  # type: ignore[union-attr, operator]
+        with pytest.raises(WiringChangedError, match=r"output \d of blocks\.\d|structure"):
+            model(x)
+
+
+def test_a_loop_that_changes_autocast_between_members_is_refused() -> None:
+    model = Blocks(*[nn.LayerNorm(4) for _ in range(3)], autocast_at=1)
+    x = torch.randn(2, 4)
+    with pytest.raises(UnsupportedPlacementError, match="under different autocast settings"):
+        apply(model, "blocks.0..2", forward=lambda: model(x))
+
+
+def test_a_span_goes_on_after_an_exception_in_its_middle() -> None:
+    model = Loop("nothing")
+    x = torch.ones(2, 4)
+    plain = torch.autograd.grad(model(x), model.blocks[0].weight)[0]  # type: ignore[arg-type]
+    with apply(model, "blocks.0..2", forward=lambda: model(x)):
+        hook = model.blocks[1].register_forward_hook(lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model(x)
+        hook.remove()
+        assert torch.equal(torch.autograd.grad(model(x), model.blocks[0].weight)[0], plain)  # type: ignore[arg-type]
+
+
+def test_a_reentrant_region_that_would_lose_gradients_is_refused() -> None:
+    model = Blocks(*[nn.Linear(4, 4) for _ in range(3)])
+    with apply(model, "blocks.0@reentrant"), pytest.raises(UnsupportedPlacementError, match="leave @reentrant out"):
+        model(torch.randn(2, 4))
+    with apply(model, "blocks.1@reentrant"):
+        model(torch.randn(2, 4)).backward()
+
+
+def test_a_reentrant_region_passes_gradients_through_nested_outputs() -> None:
+    class Nested(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+            return {"x": [self.layer(x)]}
+
+    unit = Nested()
+    x = torch.randn(2, 4, requires_grad=True)
+    plain = torch.autograd.grad(unit(x)["x"][0].sum(), unit.layer.weight)[0]
+    model = nn.ModuleDict({"unit": unit})
+    with apply(model, "unit@reentrant"):
+        unit(x)["x"][0].sum().backward()
+    assert unit.layer.weight.grad is not None
+    assert torch.equal(unit.layer.weight.grad, plain)
+
+
+def test_a_region_that_is_given_a_cache_is_refused() -> None:
+    model = GPT2.build()
+    model.config.use_cache = True  # type: ignore[union-attr]
+    with apply(model, EACH), pytest.raises(UnsupportedPlacementError, match="use_cache=False"):
+        model(input_ids=torch.arange(16).reshape(1, 16))
+
+
+@pytest.mark.parametrize("text", [EACH, SPANS, f"{SPANS}+{EACH}"])
+def test_an_applied_model_can_be_pickled(text: str) -> None:
+    model = GPT2.build()
+    apply(model, text, forward=GPT2.loss(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's TreeSpec warns of its own pickling
+        twin = pickle.loads(pickle.dumps(model))
+    losses = [GPT2.loss(m)() for m in (model, twin)]
+    assert torch.equal(losses[0], losses[1])
+    losses[1].backward()  # type: ignore[no-untyped-call]
+    undo(twin)
+    assert not any("forward" in vars(module) for module in twin.modules())
+
+
+def test_the_public_names_are_what_they_say() -> None:
+    code = """
+from bench import Placement, apply
+import bench.placement.applying
+from bench.placement import apply as again
+assert callable(apply) and apply is again and Placement.parse("none").text == "none"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_recording_puts_buffers_and_rng_back() -> None:

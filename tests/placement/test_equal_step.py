@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bench.placement import Placement, parse_placement
-from bench.placement.apply import apply
+from bench.placement.applying import apply
 from bench.placement.region_forward import in_replay
 from bench.placement.wiring import record_wiring
 from bench.worker.effect import predict

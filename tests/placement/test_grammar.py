@@ -23,6 +23,7 @@ OPTIONS = st.builds(
 
 
 def _region(units: list[str], keeps: list[Kept], options: Options) -> Region:
+    units = [unit for unit in units if not any(unit.startswith(other + ".") for other in units)]
     return Region(units=tuple(units), keeps=() if options.reentrant else tuple(keeps), options=options)
 
 
@@ -134,6 +135,24 @@ def test_depth_counts_the_regions_around() -> None:
     placement = parse_placement("h.0..5+h.0..2+h.1+h.1.mlp")
     depths = {region.units[-1]: placement.depth(region) for region in placement.regions}
     assert depths == {"h.5": 1, "h.2": 2, "h.1": 3, "h.1.mlp": 4}
+
+
+@pytest.mark.parametrize("unit", ["none", "a+b", "h.0..2", "h 0", "h.0:each", "h/0", ""])
+def test_a_unit_is_a_module_path_also_when_built_in_python(unit: str) -> None:
+    with pytest.raises(PlacementError, match="no module path"):
+        Region(units=(unit,))
+
+
+def test_equal_choices_of_calls_are_one_policy() -> None:
+    assert Kept(op="matmul", calls=(3, 1, 3)) == Kept(op="matmul", calls=(1, 3))
+    with pytest.raises(PlacementError, match="not both"):
+        Kept(op="matmul", every=2, calls=(1,))
+
+
+@pytest.mark.parametrize("text", ["a.0/a.1+a.1/a.0", "a/a.b"])
+def test_a_region_is_not_said_twice_in_other_words(text: str) -> None:
+    with pytest.raises(PlacementError, match="twice"):
+        parse_placement(text)
 
 
 def test_none_is_the_empty_placement() -> None:

@@ -1,12 +1,13 @@
 """A placement that fails is a row with a reason; the others complete, and it logs no number."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 
 from bench.frontier import Trial, build_frontier
-from bench.records import OutcomeRecord
+from bench.records import MemorySample, OutcomeRecord
 from bench.spec import Caps, DeviceSpec, ModelSpec, WorkloadSpec
 from bench.study import Progress, run_study
 from tests.toy_study import EACH, run, toy_controls, toy_study
@@ -28,6 +29,7 @@ def trials_of(study: object, results: Path) -> dict[str, Trial]:
         ("out-of-memory", "oom", "can't allocate memory"),
         ("segmentation-fault", "crashed", "the worker died by SIGSEGV (stage memory)"),
         ("kill", "crashed", "the worker died by SIGKILL (stage memory)"),
+        ("register-buffer", "error", "ValueError: after a change of state"),
         ("hang", "timeout", "nothing was heard of it for 8 s (stage memory)"),
         ("leak", "leaking", "4000 bytes more are allocated after a step than before it"),
     ],
@@ -104,6 +106,46 @@ def test_where_none_does_not_fit_the_fastest_that_does_is_the_reference(tmp_path
     assert frontier.reference in texts[1:]
     assert frontier.frontier
     assert any(note.startswith("`none` did not fit") for note in frontier.notes)
+
+
+def test_a_worker_that_somebody_kills_is_no_placements_fault(tmp_path: Path) -> None:
+    # The family kills the first worker that replays its block, and no later one.
+    controls = toy_controls("kill-once")
+    os.environ["TOY_KILLED"] = str(tmp_path / "killed")
+    try:
+        trials = trials_of(toy_study(("none", FAULTY), controls), tmp_path)
+    finally:
+        del os.environ["TOY_KILLED"]
+    assert (tmp_path / "killed").exists()
+    assert {trial.outcome for trial in trials.values()} == {"ok"}
+
+
+def test_a_placement_that_trains_otherwise_is_invalid(tmp_path: Path) -> None:
+    trials = trials_of(toy_study(("none", FAULTY, SOUND), toy_controls("double")), tmp_path)
+    assert {text: trial.outcome for text, trial in trials.items()} == {"none": "ok", FAULTY: "invalid", SOUND: "ok"}
+    assert "the replay does not train the same way" in trials[FAULTY].reason
+    assert trials[FAULTY].step_flops is None
+
+
+def test_a_loss_that_is_not_finite_costs_no_measurement(tmp_path: Path) -> None:
+    study = toy_study(controls=toy_controls("not-finite"))
+    _, records = run(study, tmp_path)
+    assert {sample.losses for sample in records.of(MemorySample)} == {(None, None)}
+    assert {trial.outcome for trial in build_frontier(study, records).trials} == {"ok"}
+
+
+def test_a_failing_build_does_not_undo_what_was_measured(tmp_path: Path) -> None:
+    os.environ["TOY_NO_BUILD"] = str(tmp_path / "no-build")
+    try:
+        directory, before = run(toy_study(("none", SOUND)), tmp_path)
+        (tmp_path / "no-build").touch()
+        _, after = run(toy_study(("none", EACH)), tmp_path)
+    finally:
+        del os.environ["TOY_NO_BUILD"]
+    trials = {t.placement: t for t in build_frontier(toy_study(("none", SOUND, EACH)), after).trials}
+    assert {text: trial.outcome for text, trial in trials.items()} == {"none": "ok", SOUND: "ok", EACH: "error"}
+    assert after.entries[: len(before.entries)] == before.entries
+    assert directory.exists()
 
 
 def test_an_outcome_is_final_until_retried(tmp_path: Path) -> None:

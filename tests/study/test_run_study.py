@@ -14,7 +14,7 @@ import pytest
 from bench.frontier import build_frontier
 from bench.records import ExecutionStarted, MemorySample, RoundDone, Stopped, TimeSample, read_records, study_path
 from bench.records.directory import STUDY_FILE
-from bench.spec import Facts, SpecError, to_mapping
+from bench.spec import Facts, SpecError, control_key, to_mapping
 from bench.study import run_study
 from tests.toy_study import EACH, PROTOCOL, run, samples_taken, toy_controls, toy_study
 
@@ -110,7 +110,8 @@ def test_a_study_without_none_gets_it_as_reference(tmp_path: Path) -> None:
 def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
     study = toy_study()
     facts = dataclasses.replace(study.controls.facts or Facts(device_name="", versions={}), device_name="Other CPU")
-    study = dataclasses.replace(study, controls=dataclasses.replace(study.controls, facts=facts))
+    controls = dataclasses.replace(study.controls, facts=facts)
+    study = dataclasses.replace(study, controls=controls, key=control_key(controls))
     with pytest.raises(SpecError, match=r"facts\.device_name: the study was made for Other CPU"):
         run_study(study, tmp_path, watch=lambda event: None)
 

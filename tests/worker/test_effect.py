@@ -5,9 +5,18 @@ import torch
 from torch import nn
 
 from bench.placement import parse_placement
-from bench.placement.apply import Applied, apply
+from bench.placement.applying import Applied, apply
 from bench.placement.wiring import record_wiring
-from bench.worker.effect import NoEffectError, Prediction, check_effect, check_retained, predict
+from bench.step.precision import PRECISIONS
+from bench.worker.effect import (
+    NoEffectError,
+    OtherStepError,
+    Prediction,
+    check_effect,
+    check_losses,
+    check_retained,
+    predict,
+)
 
 
 class Chain(nn.Module):
@@ -70,6 +79,8 @@ def test_passes_are_predicted_from_nesting_early_stop_and_micro_batches(
         (Chain(), "blocks.0..3+blocks.0..1+blocks.0..3:each"),
         (Chain(), "blocks.0..3@no-early-stop+blocks.0..3:each"),
         (Chain(), "blocks.0..3@reentrant+blocks.0..3:each"),
+        (Chain(), "blocks.0..3@reentrant+blocks.0..1@reentrant+blocks.0@reentrant"),
+        (Chain(), "blocks.0..3+blocks.0..1@reentrant+blocks.0"),
         (Chain(shared=True), "blocks.0..3:each"),
         (Chain(frozen=2), "blocks.0..3:each"),
     ],
@@ -99,8 +110,17 @@ def test_a_region_replayed_more_often_than_predicted_is_an_error() -> None:
 
 
 def test_retaining_no_less_is_no_effect() -> None:
-    check_retained("a", 99, 100)
+    check_retained(99, 100)
     with pytest.raises(NoEffectError, match="retains exactly what"):
-        check_retained("a", 100, 100)
+        check_retained(100, 100)
     with pytest.raises(NoEffectError, match="retains 5 bytes more than"):
-        check_retained("a", 105, 100)
+        check_retained(105, 100)
+
+
+def test_another_loss_from_the_same_state_is_another_step() -> None:
+    check_losses([2.5, 2.4000001], [2.5, 2.4], PRECISIONS["fp32"])
+    check_losses([None, None], [None, None], PRECISIONS["fp32"])
+    check_losses([2.5, 2.41], [2.5, 2.4], PRECISIONS["bf16-pure"])
+    for losses in ([2.5, 2.41], [2.6, 2.4], [2.5, None]):
+        with pytest.raises(OtherStepError, match="the replay does not train the same way"):
+            check_losses(losses, [2.5, 2.4], PRECISIONS["fp32"])

@@ -12,10 +12,11 @@ from typing import Any
 
 from torch import nn
 
+from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.grammar import parse_placement
 from bench.placement.match import check_modules
 from bench.placement.region_forward import PlacedForward, RegionCounts, UnitForward
-from bench.placement.span import MemberForward, Span, UnsupportedPlacementError, plan_span
+from bench.placement.span import MemberForward, Span, plan_span
 from bench.placement.types import Placement, PlacementError, Region
 from bench.placement.wiring import Wiring, record_wiring
 
@@ -84,11 +85,11 @@ def apply(
             span = Span(region, plans[region])
             for member, unit in enumerate(region.units):
                 module = model.get_submodule(unit)
-                module.forward = MemberForward(span, member, module.forward, "forward" in vars(module))
+                module.forward = MemberForward(span, member, module)
             counts.append((region, span.counts))
         else:
             module = model.get_submodule(region.units[0])
-            placed = UnitForward(region, module.forward, "forward" in vars(module))
+            placed = UnitForward(region, module)
             module.forward = placed
             counts.append((region, placed.counts))
     return Applied(model, placement, tuple(counts))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
 
 LIBRARY = "transformers"
+SHAPE = ("sequence_length",)
 KINDS = {"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1", "ln_2")}
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
 LIBRARY = "transformers"
+SHAPE = ("sequence_length", "target_length")
 ENCODER_KINDS = {
     "attention": ("layer.0.SelfAttention",),
     "mlp": ("layer.1.DenseReluDense",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
@@ -20,10 +21,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bench.cli.answer import PARTIAL, REQUEST_WRONG, Answer, out_path, write_answers
+from bench.cli.request import CONTROL_GROUPS
 from bench.cli.resolvers import register_resolvers
 from bench.records import DamagedStudyError
 from bench.spec import SpecError
 
+OPTION_NAMES = (*CONTROL_GROUPS, "caps", "placements", "reference", "tracker", "study", "port", "results", "out")
+"""What an option at the top may be called, for those who mistyped one."""
+PATH_OPTIONS = ("results", "study", "out", "tracker.uri")
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:%+@-]*")
 Options = dict[str, Any]
 Verb = Callable[[Options], Answer]
 
@@ -69,19 +75,33 @@ def _answer(verb: Verb, config: DictConfig) -> tuple[Answer, Path | None]:
     try:
         options: Options = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
         path = out_path(options.pop("out"))
-        options["results"] = Path(options["results"]).expanduser().resolve()
+        options["results"] = _folder("results", options["results"])
+        if options.get("study") is not None:
+            options["study"] = str(options["study"]) or None
         return verb(options), path
+    except OSError as error:
+        _complain(f"{error.filename or 'file'}: {error.strerror or error}")
+        return Answer(exit_code=REQUEST_WRONG, data={"error": str(error)}), path
     except (SpecError, DamagedStudyError, OmegaConfBaseException) as error:
         message = _one_paragraph(error)
         _complain(message)
         return Answer(exit_code=REQUEST_WRONG, data={"error": message}), path
 
 
+def _folder(option: str, value: Any) -> Path:
+    if not isinstance(value, (str, int)) or not str(value).strip():
+        raise SpecError(f"{option}: expected a folder, got {value!r}")
+    folder = Path(str(value)).expanduser().resolve()
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"{option}: {folder} is not a folder")
+    return folder
+
+
 @contextmanager
 def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
     """Hydra reads `sys.argv`, and turns every error into exit code 1 unless HYDRA_FULL_ERROR hands them on."""
     argv, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"boundary-bench {name}", *overrides]
+    sys.argv = [f"boundary-bench {name}", *map(_quoted, overrides)]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield
@@ -93,6 +113,15 @@ def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = full_error
 
 
+def _quoted(override: str) -> str:
+    """Paths may hold anything, and a shell has taken their quotes off: they are quoted again for Hydra's grammar."""
+    option, equals, value = override.partition("=")
+    if option not in PATH_OPTIONS or not equals or PLAIN_VALUE.fullmatch(value) or value[:1] in ("'", '"'):
+        return override
+    escaped = value.replace("'", "\\'")
+    return f"{option}='{escaped}'"
+
+
 def _one_paragraph(error: Exception) -> str:
     """The message without Hydra's search path and OmegaConf's type report, on one line."""
     text = str(error)
@@ -101,6 +130,10 @@ def _one_paragraph(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         text += f": {cause}"
+    mistyped = re.match(r"Could not override '([\w.]+)'", text)
+    if mistyped:
+        close = difflib.get_close_matches(mistyped[1], OPTION_NAMES, n=2)
+        return f"{mistyped[1]}: no such option" + (f"; did you mean {' or '.join(close)}?" if close else "")
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
     return " ".join(text.split())
 

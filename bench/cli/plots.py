@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bench.cli.answer import COMPLETE, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.project import draw
+from bench.cli.request import refuse_unknown
 from bench.cli.studies import find_study
 
 
@@ -15,6 +16,7 @@ def run(overrides: Sequence[str]) -> int:
 
 
 def redraw(options: Options) -> Answer:
+    refuse_unknown(options, ("results", "study"))
     view = draw(find_study(options["study"], options["results"]))
     view.print()
     return Answer(

@@ -16,6 +16,7 @@ from bench.records import read_records, read_study
 from bench.report import render_table, write_plots, write_table
 from bench.spec import SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
+from bench.track.uri import store_scheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,16 @@ def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:
         print(f"boundary-bench: not published: {error}", file=sys.stderr)
         return False
     return True
+
+
+def check_tracker(results: Path, options: Mapping[str, Any]) -> None:
+    """Raises SpecError, before anything is measured, for a tracker that does not exist."""
+    tracker = _tracker(options)
+    if tracker.name != "none":
+        try:
+            store_scheme(tracker.uri or default_tracking_uri(results))
+        except TrackError as error:
+            raise SpecError(f"tracker.uri: {error}") from None
 
 
 def tracking_uri(results: Path, options: Mapping[str, Any]) -> str:

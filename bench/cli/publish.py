@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import draw, publish
+from bench.cli.project import check_tracker, draw, publish
+from bench.cli.request import refuse_unknown
 from bench.cli.studies import find_study
 
 
@@ -15,6 +16,8 @@ def run(overrides: Sequence[str]) -> int:
 
 
 def republish(options: Options) -> Answer:
+    refuse_unknown(options, ("results", "study", "tracker"))
+    check_tracker(options["results"], options["tracker"])
     directory = find_study(options["study"], options["results"])
     draw(directory)
     published = publish(directory, options["results"], options["tracker"])

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bench.spec import Caps, Controls, SpecError, from_mapping, validate_controls
+from bench.spec import Caps, Controls, SpecError, from_mapping, validate_caps, validate_controls
 
 CONTROL_GROUPS = tuple(field.name for field in dataclasses.fields(Controls) if field.name != "facts")
 
@@ -19,7 +19,10 @@ def controls_of(options: Mapping[str, Any]) -> Controls:
 
 
 def caps_of(options: Mapping[str, Any]) -> Caps:
-    return from_mapping(Caps, options["caps"], where="caps")
+    """Raises SpecError, naming the option, where a cap is unknown, of the wrong type or out of range."""
+    caps = from_mapping(Caps, options["caps"], where="caps")
+    validate_caps(caps)
+    return caps
 
 
 def refuse_unknown(options: Mapping[str, Any], known: Collection[str]) -> None:

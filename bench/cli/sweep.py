@@ -11,11 +11,11 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.progress import ProgressDisplay
-from bench.cli.project import StudyView, draw, publish
+from bench.cli.project import StudyView, check_tracker, draw, publish
 from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
-from bench.placement import check_modules, generate_placements
+from bench.placement import check_modules, check_ops, generate_placements
 from bench.spec import ChainInfo, PlacementEntry, StudySpec, control_key
 from bench.study import WorkerError, probe_worker, run_study
 
@@ -50,10 +50,12 @@ def plan_study(options: Options) -> StudySpec:
     refuse_unknown(options, OPTIONS)
     controls = controls_of(options)
     caps = caps_of(options)
+    check_tracker(options["results"], options["tracker"])
     probe = probe_worker(controls)
     controls = dataclasses.replace(controls, facts=probe.facts)
     entries, reference = _placements(options, probe.chains)
     check_modules(entries, probe.modules)
+    check_ops(entries, probe.ops)
     return StudySpec(
         name=controls.model.name,
         key=control_key(controls),

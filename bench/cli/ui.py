@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Sequence
 
@@ -21,16 +22,20 @@ def open_ui(options: Options) -> Answer:
     uri = tracking_uri(options["results"], options["tracker"])
     command = _command(uri, options["port"])
     print(f"MLflow on http://127.0.0.1:{options['port']} (end it with Ctrl-C)")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # MLflow's own processes must end with this one
+    server = subprocess.Popen(["sh", "-c", f"exec env {command}"])
     try:
-        ended = subprocess.run(["sh", "-c", f"exec env {command}"], check=False).returncode
+        ended = server.wait()
     except KeyboardInterrupt:
+        server.terminate()
+        server.wait()
         ended = 0
     return Answer(exit_code=COMPLETE if ended == 0 else PARTIAL, data={"store": uri})
 
 
 def _command(uri: str, port: object) -> str:
-    if not isinstance(port, int):
-        raise SpecError(f"port: expected a whole number, got {port!r}")
+    if not isinstance(port, int) or not 1 <= port <= 65535:
+        raise SpecError(f"port: expected a whole number from 1 to 65535, got {port!r}")
     try:
         database = sqlite_file(uri)
         if database is not None and not database.exists():

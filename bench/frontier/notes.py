@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.frontier.trials import OK, PENDING
 from bench.frontier.types import Trial
-from bench.records import PLAIN, MemorySample, Records, Stopped, TimeSample
+from bench.records import PLAIN, TIME_CAP, MemorySample, Records, Stopped, TimeSample
 from bench.spec import StudySpec
 from bench.stats import RatioEstimate, half_width, sample_time_ms
 
@@ -66,7 +66,7 @@ def _why_unscored(trials: Sequence[Trial], placement: str) -> str:
 
 def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) -> list[str]:
     stops: list[Stopped] = records.of(Stopped)
-    capped = [stop for stop in stops if stop.reason == "time cap"]
+    capped = [stop for stop in stops if stop.reason == TIME_CAP]
     if not capped:
         return []
     rounds = " and ".join(str(stop.rounds) for stop in capped)

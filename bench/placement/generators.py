@@ -41,9 +41,9 @@ def _asked_for(options: Mapping[str, object], chains: Chains) -> Iterator[tuple[
         for text in explicit:
             yield EXPLICIT_FAMILY, parse_placement(str(text))
         return
-    if options.get("none"):
+    if _is_asked(options, "none"):
         yield NONE_FAMILY, NONE
-    if options.get("each"):
+    if _is_asked(options, "each"):
         yield EACH_FAMILY, every(chains, 1)
     for name, (generate, family) in GENERATORS.items():
         for value in _list(options, name):
@@ -51,6 +51,13 @@ def _asked_for(options: Mapping[str, object], chains: Chains) -> Iterator[tuple[
                 yield _label(family, value), generate(chains, value)
             except (PlacementError, ValueError, TypeError) as error:
                 raise PlacementError(f"placements.{name}: {error}") from None
+
+
+def _is_asked(options: Mapping[str, object], name: str) -> bool:
+    value = options.get(name) or False
+    if not isinstance(value, bool):
+        raise PlacementError(f"placements.{name}: expected true or false, got {value!r}")
+    return value
 
 
 def _list(options: Mapping[str, object], name: str) -> list[object]:
@@ -107,13 +114,13 @@ def of_kind(chains: Chains, kind: object) -> Placement:
 
 def keeping(chains: Chains, policy: object) -> Placement:
     """Every unit a region that keeps the outputs of an op (`matmul`, `attention`, `matmul%2`, `attention.matmul`)."""
-    kept = parse_placement(f"unit:keep.{policy}").regions[0].keeps
+    kept = _parse_one(f"unit:keep.{policy}").keeps
     return _alone((unit for chain in chains for unit in chain.units), keeps=kept)
 
 
 def with_option(chains: Chains, option: object) -> Placement:
     """Every unit a region of its own, with one checkpoint option (`no-rng`, `reentrant`)."""
-    options = parse_placement(f"unit@{option}").regions[0].options
+    options = _parse_one(f"unit@{option}").options
     return _alone((unit for chain in chains for unit in chain.units), options=options)
 
 
@@ -139,6 +146,14 @@ def family_of(label: str) -> str:
 
 def _label(family: str, value: object) -> str:
     return f"{family} ({'√n' if value == 'sqrt' else value})"
+
+
+def _parse_one(text: str) -> Region:
+    """A region written for its policy or option; an error speaks of that alone."""
+    try:
+        return parse_placement(text).regions[0]
+    except PlacementError as error:
+        raise PlacementError(str(error).partition(f"placement {text!r}: ")[2] or str(error)) from None
 
 
 def _alone(units: Iterable[str], keeps: tuple[Kept, ...] = (), options: Options | None = None) -> Placement:

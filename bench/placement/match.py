@@ -1,4 +1,4 @@
-"""Whether the units of placements exist in a model, with the names a person may have meant."""
+"""Whether the names in placements exist in a model and in torch, with those that a person may have meant."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ def check_modules(placements: Iterable[Placement | PlacementEntry], modules: Col
                     raise PlacementError(f"placement {placement.text}: {_missing(unit, known)}")
 
 
+def check_ops(placements: Iterable[Placement | PlacementEntry], ops: Collection[str]) -> None:
+    """Raises PlacementError for the first kept op that is not among `ops`; names close ones."""
+    known = set(ops)
+    for entry in placements:
+        placement = parse_placement(entry.text) if isinstance(entry, PlacementEntry) else entry
+        for kept in (kept for region in placement.regions for kept in region.keeps):
+            if kept.op not in known:
+                close = difflib.get_close_matches(kept.op, known, n=CLOSE_MATCHES, cutoff=0.5)
+                hint = f"; did you mean {', '.join(close)}?" if close else ""
+                raise PlacementError(f"placement {placement.text}: torch has no op {kept.op!r} to keep{hint}")
+
+
 def _missing(unit: str, known: set[str]) -> str:
     parent = unit.rpartition(".")[0]
     indices = [name for name in known if name.rpartition(".")[0] == parent and name.rpartition(".")[2].isdigit()]
@@ -30,5 +42,6 @@ def _missing(unit: str, known: set[str]) -> str:
         indices.sort(key=natural_order)
         return f"the model has no {unit}; there are {indices[0]}..{indices[-1].rpartition('.')[2]}"
     close = difflib.get_close_matches(unit, known, n=CLOSE_MATCHES, cutoff=0.5)
-    hint = f"did you mean {', '.join(close)}?" if close else "list the names with model.named_modules()"
+    some = sorted(known, key=lambda name: (name.count("."), natural_order(name)))[:CLOSE_MATCHES]
+    hint = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(some)} …"
     return f"the model has no module {unit!r}; {hint}"

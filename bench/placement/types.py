@@ -76,6 +76,9 @@ class Region:
         if len({kept.op for kept in self.keeps}) != len(self.keeps):
             raise PlacementError(f"region {self.units[0]}: keeps one op twice")
 
+    def __str__(self) -> str:
+        return Placement((self,)).text
+
     @property
     def policy(self) -> tuple[Kept, ...]:
         return self.keeps
@@ -101,11 +104,10 @@ class Placement:
         object.__setattr__(self, "regions", ordered)
         for first, second in _touching_pairs(ordered):
             if set(first.units) == set(second.units):
-                raise PlacementError(f"region {'/'.join(first.units)} is named twice")
+                raise PlacementError(f"region {first} is named twice")
             if not first.contains(second) and not second.contains(first):
                 raise PlacementError(
-                    f"regions {'/'.join(first.units)} and {'/'.join(second.units)} cross; "
-                    "one must contain the other, or they must share no unit"
+                    f"regions {first} and {second} cross; one must contain the other, or they must share no unit"
                 )
 
     @cached_property

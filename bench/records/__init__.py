@@ -31,4 +31,9 @@ from bench.records.types import (
     TimeSample as TimeSample,
     WarmedUp as WarmedUp,
 )
-from bench.records.work import Work as Work, next_work as next_work
+from bench.records.work import (
+    TIME_CAP as TIME_CAP,
+    Work as Work,
+    execution_cap_s as execution_cap_s,
+    next_work as next_work,
+)

@@ -52,7 +52,9 @@ def read_study(directory: Path) -> StudySpec:
         raise DamagedStudyError(f"{path}: not JSON ({error}); restore it, or measure the study again") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}")
+        raise DamagedStudyError(
+            f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}; measure the study again"
+        )
     try:
         study = from_mapping(StudySpec, data)
     except SpecError as error:

@@ -143,6 +143,8 @@ class Stopped(Record):
     half_widths: Mapping[str, float | None]
     """Placement → half-width reached by the interval of its paired time ratio in this execution; None when too few
     rounds give one."""
+    cap_s: float | None = None
+    """Time cap of this execution that was in force."""
     measuring_s: float
     """Wall seconds inside timed and memory steps, of `wall_s`."""
     wall_s: float

@@ -9,6 +9,9 @@ from bench.records.reference import PLAIN, choose_reference
 from bench.records.types import ExecutionStarted, MemorySample, OutcomeRecord, Record, RoundDone, Stopped, TimeSample
 from bench.spec import StudySpec
 
+TIME_CAP = "time cap"
+"""Why an execution stopped, where it was cut."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
@@ -38,11 +41,24 @@ def next_work(study: StudySpec, records: Records) -> Work | None:
     failed = {outcome.placement for outcome in records.of(OutcomeRecord)}
     for execution in range(study.controls.protocol.executions):
         mine = [record for record in records.entries if record.execution == execution]
-        settled = {text for record in mine if isinstance(record, Stopped) for text in record.placements} | failed
+        stops = [record for record in mine if isinstance(record, Stopped) and _is_final(record, study)]
+        settled = {text for stop in stops for text in stop.placements} | failed
         missing = [entry.text for entry in study.placements if entry.text not in settled]
         if missing:
             return _work(study, records, execution, mine, missing, failed)
     return None
+
+
+def execution_cap_s(study: StudySpec) -> float | None:
+    """Each execution's share of the study's time cap."""
+    cap = study.caps.time_cap_s
+    return None if cap is None else cap / study.controls.protocol.executions
+
+
+def _is_final(stop: Stopped, study: StudySpec) -> bool:
+    """An execution that its time cap ended goes on when it is given more time."""
+    cap_s = execution_cap_s(study)
+    return stop.reason != TIME_CAP or stop.cap_s is None or (cap_s is not None and cap_s <= stop.cap_s)
 
 
 def _work(

@@ -29,20 +29,13 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
         )
     if prefix:
         sentences.append(f"Placements are shown without their common prefix “{prefix}”")
-    if _medians_disagree(frontier):
-        sentences.append("Median step times drift with the machine; the frontier is judged by the paired ratio")
+    if frontier.reference is not None:
+        sentences.append("Absolute times are the reference's median times the paired ratio")
     return " ".join(sentence if sentence[-1] in ".!?" else f"{sentence}." for sentence in sentences if sentence)
 
 
 def _batch(micro_batch: int, accumulation: int) -> str:
     return f"micro-batch {micro_batch}" + (f" × {accumulation} accumulated" if accumulation > 1 else "")
-
-
-def _medians_disagree(frontier: Frontier) -> bool:
-    """Whether the medians alone would order the frontier's points otherwise."""
-    times = {trial.placement: trial.step_time_ms for trial in frontier.trials}
-    known = [time for placement in frontier.frontier if (time := times[placement]) is not None]
-    return known != sorted(known)
 
 
 def _rounds(frontier: Frontier) -> str:

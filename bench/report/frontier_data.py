@@ -6,12 +6,14 @@ import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, Interval, Trial
 from bench.report.families import FAMILIES, family_of
 from bench.report.labels import common_prefix, short_label
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
 from bench.report.shares import peak_share, persistent_floor, reference_trial
 
+MIN_TIME_ROOM = 0.05
+"""Share of the slowest mark that intervals may reach beyond the marks, at least."""
 MIN_DATA_SHARE = 0.3
 """A line (persistent floor, capacity) is drawn if the marks still take this share of the axis; else it is a note."""
 
@@ -161,14 +163,16 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
 def _absolute_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Panel:
     memory, time = _units(frontier)
     marks = []
+    reference = reference_trial(frontier)
     for trial in frontier.trials:
         if trial.peak_allocated_bytes is not None and trial.step_time_ms is not None:
-            y = time.of(trial.step_time_ms)
-            low = high = y
-            if trial.time_ratio and trial.time_ratio_interval:
-                # The interval is of the paired ratio, free of drift that all placements share; scaled to this time.
-                low = y * trial.time_ratio_interval.low / trial.time_ratio
-                high = y * trial.time_ratio_interval.high / trial.time_ratio
+            low = high = y = time.of(trial.step_time_ms)
+            if reference is not None and reference.step_time_ms is not None and trial.time_ratio is not None:
+                # Scaled from the paired ratio, which is free of the drift that all placements share, so that both
+                # panels show the same frontier.
+                of_reference = time.of(reference.step_time_ms)
+                interval = trial.time_ratio_interval or Interval(low=trial.time_ratio, high=trial.time_ratio)
+                low, y, high = (of_reference * ratio for ratio in (interval.low, trial.time_ratio, interval.high))
             marks.append(_mark(frontier, trial, tags, prefix, memory.of(trial.peak_allocated_bytes), y, low, high))
     lines = _memory_lines(frontier, memory.size)
     return _panel("Absolute", f"Peak allocated memory ({memory.name})", f"Step time ({time.name})", marks, lines)
@@ -194,7 +198,7 @@ def _mark(
 def _panel(
     title: str, x_label: str, y_label: str, marks: list[Mark], lines: list[tuple[str, float]], is_relative: bool = False
 ) -> Panel:
-    xs, ys = [m.x for m in marks], [y for m in marks for y in (m.y_low, m.y_high)]
+    xs = [mark.x for mark in marks]
     x_range, memory_lines = _place_lines(min(xs, default=0.0), max(xs, default=1.0), lines)
     return Panel(
         title=title,
@@ -205,8 +209,17 @@ def _panel(
         steps=step_corners((mark.x, mark.y) for mark in marks if mark.on_frontier),
         lines=memory_lines,
         x_limits=_widened(*x_range),
-        y_limits=_widened(min(ys, default=0.0), max(ys, default=1.0)),
+        y_limits=_widened(*_time_range(marks)),
     )
+
+
+def _time_range(marks: list[Mark]) -> tuple[float, float]:
+    """Holds all marks, and their intervals as far as those do not dwarf the marks."""
+    if not marks:
+        return 0.0, 1.0
+    low, high = min(mark.y for mark in marks), max(mark.y for mark in marks)
+    room = max(high - low, MIN_TIME_ROOM * high)
+    return max(min(m.y_low for m in marks), low - room), min(max(m.y_high for m in marks), high + room)
 
 
 def _place_lines(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas
 import seaborn
@@ -131,14 +131,23 @@ def _draw_panel(axes: Axes, panel: Panel, markers: dict[str, tuple[str, str]]) -
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=TICK_STEPS))
     if panel.is_relative:
-        decimals = 2 if panel.y_limits[1] - panel.y_limits[0] > 0.05 else 3
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:.{decimals}f}"))
+        percent, ratio = (
+            _tick_decimals([100 * tick for tick in axes.get_xticks()]),
+            _tick_decimals([*axes.get_yticks()]),
+        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.{percent}f} %"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"×{value:.{ratio}f}"))
     seaborn.despine(ax=axes)
     _draw_steps(axes, panel)
     _draw_memory_lines(axes, panel)
     _draw_marks(axes, panel, markers)
     _draw_tags(axes, panel)
+
+
+def _tick_decimals(ticks: Sequence[float]) -> int:
+    """Decimals that tell neighbouring ticks apart."""
+    step = min((b - a for a, b in itertools.pairwise(ticks)), default=1.0)
+    return max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
 
 
 def _draw_steps(axes: Axes, panel: Panel) -> None:

@@ -12,6 +12,8 @@ ABSENT = "–"
 """What stands where nothing was measured."""
 
 RATIO_DECIMALS_MAX = 4
+WIDE_SHARE = 0.3
+"""An interval with a longer arm than this share of its ratio is shown by its ends."""
 MEMORY_SIZES = (("B", 1), ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40))
 TIME_SIZES = (("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
 
@@ -64,16 +66,22 @@ def supported_decimals(uncertainty: float) -> int:
 
 
 def ratio_text(ratio: float | None, interval: Interval | None, is_reference: bool = False) -> str:
-    """`×1.18 ± 0.02`; the reference is `×1`; without an interval `×1.2 ± ?`."""
+    """`×1.18 ± 0.02`; the reference is `×1`; without an interval `×1.2 ± ?`; a wide one `×1.2 (0.8–1.9)`."""
     if ratio is None:
         return ABSENT
     if is_reference:
         return "×1"
     if interval is None:
-        return f"×{ratio:.1f} ± ?"
+        return f"×{_two_digits(ratio)} ± ?"
     width = max(half_width(ratio, interval), 10.0**-RATIO_DECIMALS_MAX)
+    if width > WIDE_SHARE * ratio:  # so wide that its two arms are no longer alike
+        return f"×{_two_digits(ratio)} ({_two_digits(interval.low)}–{_two_digits(interval.high)})"
     decimals = supported_decimals(width)
     return f"×{ratio:.{decimals}f} ± {width:.{decimals}f}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.{max(0, 1 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
 def time_text(time_ms: float | None, unit: Unit, relative_half_width: float | None) -> str:

@@ -23,4 +23,4 @@ from bench.spec.study import (
     PlacementEntry as PlacementEntry,
     StudySpec as StudySpec,
 )
-from bench.spec.validate import validate_controls as validate_controls
+from bench.spec.validate import validate_caps as validate_caps, validate_controls as validate_controls

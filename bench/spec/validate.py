@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.spec.controls import PRECISIONS, Controls
 from bench.spec.errors import SpecError
+from bench.spec.study import Caps
 
 OPTIMIZERS = ("adamw", "sgd")
 DEVICE_KINDS = ("cpu", "cuda")
@@ -31,6 +32,13 @@ def validate_controls(controls: Controls) -> None:
         raise SpecError(
             f"parallelism.world_size: only 1 runs today, got {controls.parallelism.world_size}; use parallelism=single"
         )
+
+
+def validate_caps(caps: Caps) -> None:
+    """Raises SpecError for a cap that leaves no time at all."""
+    for name, seconds in (("time_cap_s", caps.time_cap_s), ("sample_timeout_s", caps.sample_timeout_s)):
+        if seconds is not None and not seconds > 0:
+            raise SpecError(f"caps.{name}: must be above 0, got {seconds}")
 
 
 def _protocol(controls: Controls) -> None:

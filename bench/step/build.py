@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.spec import Controls, RecipeSpec
-from bench.step.family import Batch, Family, load_family
+from bench.step.family import Batch, Family, check_shape, load_family
 from bench.step.optimizer import build_optimizer
 from bench.step.precision import PRECISIONS, Precision, autocast, unsupported_precision
 
@@ -109,6 +109,7 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
         raise UnsupportedControlsError(why)
     precision, workload = PRECISIONS[controls.precision], controls.workload
     family = load_family(controls.model)
+    check_shape(family, workload.shape)
     torch.manual_seed(workload.seed)
     with device:
         model = family.build(**controls.model.settings)

@@ -25,6 +25,8 @@ class Family:
     loss: Callable[[nn.Module, Batch], torch.Tensor]
     """(model, micro-batch) → scalar loss."""
     chains: Callable[[nn.Module], tuple[ChainInfo, ...]]
+    shape: tuple[str, ...] | None
+    """Names of sizes that `batch` knows in a workload's shape; None where the family does not say."""
     library: str
     """Distribution whose version is part of the control key."""
 
@@ -46,4 +48,18 @@ def load_family(spec: ModelSpec) -> Family:
     unknown = sorted(set(spec.settings) - set(known))
     if unknown:
         raise SpecError(f"model.settings.{unknown[0]}: no such setting of {spec.target}; there are {', '.join(known)}")
-    return Family(module.build, module.batch, module.loss, module.chains, getattr(module, "LIBRARY", "torch"))
+    return Family(
+        build=module.build,
+        batch=module.batch,
+        loss=module.loss,
+        chains=module.chains,
+        shape=getattr(module, "SHAPE", None),
+        library=getattr(module, "LIBRARY", "torch"),
+    )
+
+
+def check_shape(family: Family, shape: Mapping[str, int]) -> None:
+    """Raises SpecError for a size that the family's batches would not have."""
+    unknown = sorted(set(shape) - set(family.shape)) if family.shape is not None else []
+    if unknown:
+        raise SpecError(f"workload.shape.{unknown[0]}: no such size; there are {', '.join(family.shape or ())}")

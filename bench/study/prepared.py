@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.placement import check_modules, generate_placements
+from bench.placement import check_modules, check_ops, generate_placements
 from bench.records import OutcomeRecord, read_records
-from bench.spec import Caps, Controls, SpecError, StudySpec, control_key, from_mapping, validate_controls
+from bench.spec import Caps, Controls, SpecError, StudySpec, control_key, from_mapping, validate_caps, validate_controls
 from bench.study.probe import probe_worker
 from bench.study.progress import Progress
 from bench.study.run import run_study
@@ -36,6 +36,7 @@ def run_prepared(prepared: Path, results: Path) -> Path:
     controls = dataclasses.replace(controls, facts=probe.facts)
     entries = generate_placements(placements, probe.chains)
     check_modules(entries, probe.modules)
+    check_ops(entries, probe.ops)
     study = StudySpec(
         name=controls.model.name,
         key=control_key(controls),
@@ -44,6 +45,7 @@ def run_prepared(prepared: Path, results: Path) -> Path:
         chains=probe.chains,
         caps=from_mapping(Caps, data.get("caps", {}), "caps"),
     )
+    validate_caps(study.caps)
     return run_study(study, results, watch=_print)
 
 

@@ -19,6 +19,8 @@ class Probe:
     chains: tuple[ChainInfo, ...]
     modules: tuple[str, ...]
     """Qualified names of the model's modules."""
+    ops: tuple[str, ...]
+    """Names that a policy can keep: groups and aten ops."""
     capacity_bytes: int | None
     """Memory of the device."""
 

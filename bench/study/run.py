@@ -9,6 +9,7 @@ from bench.placement import NONE
 from bench.placement.generators import NONE_FAMILY
 from bench.records import PLAIN, next_work, read_records, read_study, study_path, write_study
 from bench.records.directory import STUDY_FILE
+from bench.records.lock import StudyBusyError, study_lock
 from bench.spec import PlacementEntry, SpecError, StudySpec
 from bench.study.progress import ProgressTracker, Watch
 from bench.study.worker_process import Attempt, WorkerError, run_worker
@@ -24,9 +25,14 @@ def run_study(study: StudySpec, results: Path, watch: Watch) -> Path:
     """
     directory = study_path(results, study)
     study = _with_plain(study)
-    if (directory / STUDY_FILE).exists():
-        study = extend(read_study(directory), study)
-    write_study(directory, study)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with study_lock(directory):
+            if (directory / STUDY_FILE).exists():
+                study = extend(read_study(directory), study)
+            write_study(directory, study)
+    except StudyBusyError as error:
+        raise WorkerError(str(error)) from None
     records = read_records(directory)
     tracker = ProgressTracker(study, records, watch)
     killed: set[Attempt] = set()
@@ -52,7 +58,7 @@ def extend(there: StudySpec, asked: StudySpec) -> StudySpec:
         known = labels.get(entry.text)
         generators = tuple(dict.fromkeys((*(known.generators if known else ()), *entry.generators)))
         labels[entry.text] = dataclasses.replace(entry, generators=generators)
-    return dataclasses.replace(asked, placements=tuple(labels.values()), reference=asked.reference or there.reference)
+    return dataclasses.replace(asked, placements=tuple(labels.values()))
 
 
 def _with_plain(study: StudySpec) -> StudySpec:

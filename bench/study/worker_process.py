@@ -27,6 +27,7 @@ from bench.study.progress import ProgressTracker
 POLL_S = 0.2
 REQUEST_WRONG = 2
 LOG_LINES = 15
+PROFILER_NOISE = "USDT:"
 QUIET: Mapping[str, str] = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -87,6 +88,8 @@ def run_worker(directory: Path, study: StudySpec, work: Work, tracker: ProgressT
         killed.add(attempt)
         return
     blame = _blame(process.returncode, timed_out, by_kernel, study.caps.sample_timeout_s)
+    if timed_out and last is None:
+        raise WorkerError(f"nothing was heard of a worker for {study.caps.sample_timeout_s:g} s while it started")
     if blame is None or last is None:
         raise WorkerError(
             f"the worker ended with exit code {process.returncode}; {directory / LOG_FILE} ends:\n{log_end}"
@@ -192,4 +195,4 @@ def _log_end(directory: Path, start: int) -> str:
     with (directory / LOG_FILE).open("rb") as log:
         log.seek(start)
         lines = log.read().decode(errors="replace").strip().splitlines()
-    return "\n".join(lines[-LOG_LINES:])
+    return "\n".join([line for line in lines if not line.startswith(PROFILER_NOISE)][-LOG_LINES:])

@@ -27,5 +27,5 @@ def outcome_of(error: BaseException) -> tuple[str, str]:
 
 
 def _first_paragraph(error: BaseException) -> str:
-    text = " ".join(str(error).split("\n\n")[0].split())
+    text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
     return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure import OpCounter
 from bench.measure.environment import capacity_bytes, device_name, library_versions
+from bench.placement.policy import OP_GROUPS
 from bench.spec import Controls, Facts, SpecError, from_mapping, to_mapping
 from bench.step import UnsupportedControlsError, build_training_step, load_family
 from bench.step.optimizer import runs_fused
@@ -38,8 +39,15 @@ def probe(controls: Controls) -> dict[str, Any]:
         "facts": to_mapping(device_facts(controls, device, kernels)),
         "chains": to_mapping(load_family(controls.model).chains(model)),
         "modules": [name for name, _ in model.named_modules() if name],
+        "ops": sorted({*OP_GROUPS, *_aten_ops()}),
         "capacity_bytes": capacity_bytes(device),
     }
+
+
+def _aten_ops() -> set[str]:
+    """Names of the ops of torch, without overloads."""
+    names = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
+    return {name.partition(".")[0] for namespace, _, name in names if namespace == "aten"}
 
 
 def _structure(controls: Controls, device: torch.device) -> tuple[torch.nn.Module, tuple[str, ...]]:

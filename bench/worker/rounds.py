@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from bench.measure import time_steps
-from bench.records import RoundDone, TimeSample, Work, choose_reference
+from bench.records import TIME_CAP, RoundDone, TimeSample, Work, choose_reference
 from bench.spec import ProtocolSpec, StudySpec
 from bench.stats import half_widths
 from bench.worker.bench import Bench
@@ -16,7 +16,7 @@ from bench.worker.effect import check_effect, region_effects
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 
-TIGHT, ROUNDS, TIME_CAP, NOTHING_LEFT = "tight", "rounds", "time cap", "nothing left"
+TIGHT, ROUNDS, NOTHING_LEFT = "tight", "rounds", "nothing left"
 
 
 @dataclass

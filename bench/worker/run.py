@@ -16,6 +16,7 @@ from bench.records import (
     RecordWriter,
     Stopped,
     Work,
+    execution_cap_s,
     next_work,
     read_records,
     read_study,
@@ -48,7 +49,7 @@ def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -
     write_json(directory / ENVIRONMENT_FILE, environment)
     journal = Journal(RecordWriter(directory), work.execution, work.missing)
     journal.write(ExecutionStarted, placements=work.placements, environment=environment)
-    clock = Clock(began=began, already_spent_s=work.spent_s, cap_s=_cap_s(study))
+    clock = Clock(began=began, already_spent_s=work.spent_s, cap_s=execution_cap_s(study))
     try:
         bench = _build(study, work, journal, device)
         if bench is not None:
@@ -76,6 +77,7 @@ def _measure(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench
             rounds=rounds,
             reason=reason,
             half_widths=widths,
+            cap_s=clock.cap_s,
             measuring_s=round(clock.measuring_s, 3),
             wall_s=round(time.monotonic() - clock.began, 3),
         )
@@ -94,11 +96,6 @@ def _build(study: StudySpec, work: Work, journal: Journal, device: torch.device)
         for text in (text for text in work.placements if text in work.missing):
             journal.outcome(text, outcome, f"the step cannot be built: {reason}", "build")
         return None
-
-
-def _cap_s(study: StudySpec) -> float | None:
-    cap = study.caps.time_cap_s
-    return None if cap is None else cap / study.controls.protocol.executions
 
 
 def _check_facts(study: StudySpec, device: torch.device) -> None:

@@ -45,6 +45,9 @@ def set_up_process(controls: Controls) -> torch.device:
 
 def torch_device(controls: Controls) -> torch.device:
     """Raises SpecError where the device asked for is not there."""
+    cores = len(os.sched_getaffinity(0))
+    if controls.device.threads > cores:
+        raise SpecError(f"device.threads: {controls.device.threads}, but this process may use {cores} cores")
     if controls.device.kind == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():

@@ -72,6 +72,10 @@ def test_every_character_of_the_alphabet_survives_hydra() -> None:
         ("recipe.zero_grad=${nowhere}", "nowhere"),
         ("placements.explicit=[", "placements.explicit"),
         ("out=nowhere/answer.json", "out: the folder"),
+        ("modle=gpt2", "modle: no such option; did you mean model?"),
+        ("results=", "results: expected a folder, got ''"),
+        ("results=null", "results: expected a folder, got None"),
+        ("results=/etc/passwd", "results: /etc/passwd is not a folder"),
     ],
 )
 def test_a_wrong_request_is_one_line_without_a_traceback_and_exits_2(
@@ -85,6 +89,13 @@ def test_a_wrong_request_is_one_line_without_a_traceback_and_exits_2(
     assert captured.err.count("\n") == 1
     assert said in captured.err
     assert verb.calls == []
+
+
+@pytest.mark.parametrize("name", ["with space", "Größe 試", "it's", "a=b,c", "[x]", "back\\slash"])
+def test_a_results_folder_may_have_any_name(name: str, folder: Path) -> None:
+    verb = Recorder()
+    assert run_verb("sweep", verb, [f"results={folder / name}"]) == COMPLETE
+    assert verb.calls[0]["results"] == folder / name
 
 
 def test_an_unknown_flag_exits_2() -> None:

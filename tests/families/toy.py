@@ -21,6 +21,7 @@ from bench.placement.region_forward import in_replay
 from bench.spec import ChainInfo
 
 FAULTY_BLOCK = 1
+SHAPE = ("sequence_length",)
 
 
 class Block(nn.Module):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.placement import PlacementError, check_modules, generate_placements, parse_placement
+from bench.placement import PlacementError, check_modules, check_ops, generate_placements, parse_placement
 from bench.spec import ChainInfo
 
 KINDS = {"mlp": ("mlp",), "norm": ("ln_1", "ln_2")}
@@ -56,11 +56,13 @@ def test_a_placement_yielded_twice_is_measured_once() -> None:
     [
         ({}, "nothing to measure"),
         ({"evry": [2]}, "placements.evry: no such generator"),
+        ({"each": "flase"}, "placements.each: expected true or false, got 'flase'"),
+        ({"kinds": ["mlp%x"]}, "write mlp%K for every K-th unit"),
         ({"every": [0]}, "placements.every: expected a whole number of at least 1, got 0"),
         ({"every": 2}, "placements.every: expected a list"),
         ({"spans": ["cube"]}, "placements.spans: expected a whole number"),
         ({"kinds": ["mpl"]}, "'mpl' is no kind of submodule of this model; there are mlp, norm"),
-        ({"options": ["norng"]}, "did you mean @no-rng"),
+        ({"options": ["norng"]}, "placements.options: @norng is no checkpoint option"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
@@ -69,12 +71,19 @@ def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> No
     assert message in str(error.value)
 
 
+def test_an_op_that_torch_does_not_have_names_close_ones() -> None:
+    ops = ["matmul", "attention", "native_layer_norm"]
+    check_ops([parse_placement("h.0:keep.matmul.native_layer_norm"), parse_placement("none")], ops)
+    with pytest.raises(PlacementError, match="torch has no op 'matmull' to keep; did you mean matmul"):
+        check_ops([parse_placement("h.0:keep.matmull")], ops)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("h.0..9:each", "the model has no h.9; there are h.0..8"),
         ("h.0.mpl", "did you mean h.0.mlp"),
-        ("transformer", "no module 'transformer'"),
+        ("transformer", "no module 'transformer'; it has h.0"),
     ],
 )
 def test_a_unit_that_is_not_there_names_close_ones(text: str, message: str) -> None:

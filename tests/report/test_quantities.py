@@ -38,6 +38,12 @@ def test_ratio_takes_the_longer_arm_of_a_lopsided_interval() -> None:
 def test_reference_is_exactly_one_and_a_ratio_without_interval_says_so() -> None:
     assert ratio_text(1.0, Interval(low=1.0, high=1.0), is_reference=True) == "×1"
     assert ratio_text(1.234, None) == "×1.2 ± ?"
+    assert ratio_text(62.18, None) == "×62 ± ?"
+
+
+def test_an_interval_as_wide_as_its_ratio_is_shown_by_its_ends() -> None:
+    assert ratio_text(1.18, Interval(low=0.287, high=4.06)) == "×1.2 (0.29–4.1)"
+    assert ratio_text(0.4, Interval(low=0.013, high=38.0)) == "×0.40 (0.013–38)"
 
 
 def test_unmeasured_is_absent_never_zero() -> None:

@@ -1,6 +1,7 @@
 """A study from end to end, with real workers: what is measured, resumed, extended."""
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -12,10 +13,20 @@ from pathlib import Path
 import pytest
 
 from bench.frontier import build_frontier
-from bench.records import ExecutionStarted, MemorySample, RoundDone, Stopped, TimeSample, read_records, study_path
+from bench.records import (
+    ExecutionStarted,
+    MemorySample,
+    RoundDone,
+    Stopped,
+    TimeSample,
+    read_records,
+    read_study,
+    study_path,
+)
 from bench.records.directory import STUDY_FILE
-from bench.spec import Facts, SpecError, control_key, to_mapping
-from bench.study import run_study
+from bench.records.lock import StudyBusyError, study_lock
+from bench.spec import Caps, Facts, SpecError, StudySpec, control_key, to_mapping
+from bench.study import WorkerError, run_study
 from tests.toy_study import EACH, PROTOCOL, run, samples_taken, toy_controls, toy_study
 
 SPAN = "blocks.0..1"
@@ -90,10 +101,29 @@ def test_an_extension_measures_the_new_placement_and_the_reference_alone(tmp_pat
     assert {entry.text for entry in _study_of(tmp_path).placements} == {"none", EACH, SPAN}
 
 
-def _study_of(results: Path) -> object:
-    from bench.records import read_study
-
+def _study_of(results: Path) -> StudySpec:
     return read_study(study_path(results, toy_study()))
+
+
+def test_a_study_that_its_time_cap_cut_goes_on_when_it_is_given_more(tmp_path: Path) -> None:
+    _, cut = run(toy_study(caps=Caps(time_cap_s=0.001)), tmp_path)
+    assert [(stop.reason, stop.rounds) for stop in cut.of(Stopped)] == [("time cap", 1)]
+    _, same = run(toy_study(caps=Caps(time_cap_s=0.001)), tmp_path)
+    assert same.entries == cut.entries
+    _, longer = run(toy_study(caps=Caps(time_cap_s=600.0)), tmp_path)
+    assert longer.entries[: len(cut.entries)] == cut.entries
+    assert longer.of(Stopped)[-1].reason == "rounds"
+    assert Counter(s.placement for s in longer.of(TimeSample)) == {"none": 3, EACH: 3}
+    assert len(longer.of(MemorySample)) == 2
+
+
+def test_a_study_that_is_being_measured_is_left_alone(tmp_path: Path) -> None:
+    study = toy_study()
+    directory = study_path(tmp_path, study)
+    directory.mkdir(parents=True)
+    with study_lock(directory), pytest.raises(WorkerError, match="another worker is measuring this study"):
+        run(study, tmp_path)
+    assert not (directory / STUDY_FILE).exists()
 
 
 def test_another_control_makes_another_study(tmp_path: Path) -> None:
@@ -125,9 +155,7 @@ run_study(from_mapping(StudySpec, json.loads(sys.argv[1])), Path(sys.argv[2]), w
 """
 
 
-def start_parent(study: object, results: Path) -> subprocess.Popen[bytes]:
-    import json
-
+def start_parent(study: StudySpec, results: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", RUN_IN_CHILD, json.dumps(to_mapping(study)), str(results)], start_new_session=True
     )
@@ -171,8 +199,6 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path: Path, victim: str) -> Non
 
 def wait_until_free(directory: Path) -> None:
     """Until the worker is gone: it dies with its parent, but not in the same instant."""
-    from bench.worker.lock import StudyBusyError, study_lock
-
     deadline = time.monotonic() + 10
     while True:
         try:

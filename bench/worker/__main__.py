@@ -1,7 +1,7 @@
 """`python -m bench.worker STUDY_DIR`: measures what one execution of the study still lacks, then ends.
 
-Exit codes: 0 the execution is done or nothing was missing, 1 the worker gave up and says why on stderr, 2 the directory is
-no study, or not one for this machine.
+Exit codes: 0 the execution is done or nothing was missing, 1 the worker gave up and says why on stderr, 2 the directory
+is no study, or not one for this machine.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class FakeProbe:
     chains: tuple[ChainInfo, ...] = (
         ChainInfo(name="blocks", units=UNITS, kinds={"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1",)}),
     )
+    ops: tuple[str, ...] = ("attention", "matmul")
     modules: tuple[str, ...] = tuple(f"{unit}{part}" for unit in UNITS for part in ("", ".attn", ".mlp", ".ln_1"))
 
 

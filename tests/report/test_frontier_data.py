@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from bench.frontier.types import Interval
 from bench.report.caption import caption
 from bench.report.frontier_data import Panel, frontier_data, step_corners
 from tests.report.examples import MIB, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok, sixty, study_of
@@ -134,12 +135,21 @@ def test_caption_names_controls_reference_and_rounds() -> None:
     assert caption(study_of(frontier), frontier, "transformer.") == (
         "gpt2 on AMD EPYC 7763, fp32, micro-batch 4, sequence length 256, adamw. Reference: none. "
         "6 paired rounds in 1 execution. ± and bars: 95 % interval of the paired time ratio. "
-        "Placements are shown without their common prefix “transformer.”."
+        "Placements are shown without their common prefix “transformer.”. "
+        "Absolute times are the reference's median times the paired ratio."
     )
 
 
-def test_caption_says_when_medians_alone_would_order_the_frontier_otherwise() -> None:
-    slow = dataclasses.replace(ok("none", 3000, 1.0, width=0), step_time_ms=6000.0)
-    frontier = frontier_of(slow, ok("h.0:each", 2000, 1.1))
-    assert "the frontier is judged by the paired ratio" in caption(study_of(frontier), frontier)
-    assert "judged" not in caption(study_of(gpt2_eight()), gpt2_eight())
+def test_both_panels_show_the_same_frontier() -> None:
+    # The second placement's median is below the reference's, as after a slow hour; its paired ratio says otherwise.
+    frontier = frontier_of(ok("none", 2000, 1.0), dataclasses.replace(ok("h.0:each", 1000, 1.2), step_time_ms=10.0))
+    relative, absolute = frontier_data(frontier).panels
+    scale = [a.y / r.y for a, r in zip(absolute.marks, relative.marks, strict=True)]
+    assert scale[0] == pytest.approx(scale[1])
+
+
+def test_an_interval_that_dwarfs_the_marks_does_not_set_the_axis() -> None:
+    wide = dataclasses.replace(ok("h.0:each", 1000, 1.2), time_ratio_interval=Interval(low=0.1, high=50.0))
+    panel = frontier_data(frontier_of(ok("none", 2000, 1.0), wide)).panels[0]
+    assert panel.y_limits[0] > 0.5
+    assert panel.y_limits[1] < 2.0

@@ -1,12 +1,14 @@
 """The control key covers everything held fixed: each control in turn changes it."""
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
+from bench.frontier import merge_records
 from bench.spec import Controls, control_key, differing_controls, from_mapping, to_mapping
-from tests.builders import make_controls
+from tests.builders import make_controls, make_records, make_study
 
 CONTROLS = make_controls()
 SPECS = ("model", "workload", "optimizer", "recipe", "parallelism", "device", "protocol", "facts")
@@ -33,7 +35,7 @@ def _other(value: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("spec", "field"), _fields())
-def test_each_control_changes_the_key(spec: str, field: str) -> None:
+def test_each_control_changes_the_key_and_forbids_a_merge(spec: str, field: str) -> None:
     if field:
         part = getattr(CONTROLS, spec)
         changed = dataclasses.replace(
@@ -45,6 +47,9 @@ def test_each_control_changes_the_key(spec: str, field: str) -> None:
     names = differing_controls(CONTROLS, changed)
     assert names
     assert all(name.startswith(f"{spec}.{field}".rstrip(".")) for name in names)
+    studies = [(make_study(controls=controls), make_records()) for controls in (CONTROLS, changed)]
+    with pytest.raises(ValueError, match=re.escape(next(iter(names)))):
+        merge_records(studies)
 
 
 def test_the_key_survives_json() -> None:

@@ -5,6 +5,7 @@ DEVICE ?=
 ARGS ?=
 STUDY ?=
 PORT ?= 5000
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup sweep ui plots test check lint device-check clean
@@ -34,7 +35,7 @@ plots: $(INSTALLED) ## Redraw the plots of STUDY (a folder or a name; by default
 	@set -f; $(BENCH) plots $(if $(STUDY),study='$(STUDY)') $(ARGS)
 
 test: $(INSTALLED) ## Run the tests: make test ARGS='-m slow'
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(INSTALLED) ## Check style, types and the walls between rooms; changes nothing
 	.venv/bin/ruff check

@@ -43,7 +43,9 @@ def only_study(results: Path) -> Path:
 
 
 def runs_of(results: Path) -> list[Any]:
-    mlflow = import_mlflow()
+    import_mlflow()
+    import mlflow
+
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{results / 'mlflow.db'}")
     experiments = [e.experiment_id for e in client.search_experiments() if e.name != "Default"]
     return list(client.search_runs(experiments))

@@ -223,10 +223,21 @@ def test_multirun_gives_a_study_for_every_combination(runner: FakeRunner) -> Non
 def test_a_store_that_is_down_is_told_and_costs_nothing_that_was_measured(
     runner: FakeRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["sweep", "model=gpt2-tiny", f"tracker.uri={tmp_path / 'folder'}"]) == 1
+    (tmp_path / "file").touch()
+    assert main(["sweep", "model=gpt2-tiny", f"tracker.uri=sqlite:///{tmp_path / 'file' / 'mlflow.db'}"]) == 1
     captured = capsys.readouterr()
     assert "not published" in captured.err
     assert "plot:" in captured.out
+
+
+def test_a_store_that_cannot_be_is_refused_before_anything_is_measured(
+    runner: FakeRunner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "model=gpt2-tiny", f"tracker.uri={tmp_path / 'folder'}"]) == 2
+    assert "is a folder, and MLflow no longer keeps runs in folders" in capsys.readouterr().err
+    assert main(["sweep", "model=gpt2-tiny", "tracker.name=wandb"]) == 2
+    assert "tracker.name: 'wandb' is not one of mlflow, none" in capsys.readouterr().err
+    assert not list(tmp_path.glob("results/*/study.json"))
 
 
 def test_plots_are_redrawn_from_the_records(

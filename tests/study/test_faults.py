@@ -30,12 +30,12 @@ def trials_of(study: object, results: Path) -> dict[str, Trial]:
         ("segmentation-fault", "crashed", "the worker died by SIGSEGV (stage memory)"),
         ("kill", "crashed", "the worker died by SIGKILL (stage memory)"),
         ("register-buffer", "error", "ValueError: after a change of state"),
-        ("hang", "timeout", "nothing was heard of it for 8 s (stage memory)"),
+        ("hang", "timeout", "nothing was heard of it for 15 s (stage memory)"),
         ("leak", "leaking", "4000 bytes more are allocated after a step than before it"),
     ],
 )
 def test_a_placement_that_fails_is_a_row_with_a_reason(tmp_path: Path, fault: str, outcome: str, reason: str) -> None:
-    caps = Caps(sample_timeout_s=8.0 if fault == "hang" else 60.0)
+    caps = Caps(sample_timeout_s=15.0 if fault == "hang" else 60.0)
     trials = trials_of(toy_study(("none", FAULTY, SOUND), toy_controls(fault), caps), tmp_path)
     assert {text: trial.outcome for text, trial in trials.items()} == {"none": "ok", FAULTY: outcome, SOUND: "ok"}
     assert reason in trials[FAULTY].reason

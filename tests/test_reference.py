@@ -1,0 +1,32 @@
+"""The committed evidence reads, and says what the README says of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.frontier import build_frontier, read_frontier
+from bench.records import read_records, read_study
+
+REPOSITORY = Path(__file__).parents[1]
+STUDIES = sorted(path.parent for path in (REPOSITORY / "results" / "reference").glob("*/*/study.json"))
+
+
+@pytest.mark.parametrize("directory", STUDIES, ids=lambda path: path.name)
+def test_a_reference_study_still_gives_its_frontier(directory: Path) -> None:
+    frontier = build_frontier(read_study(directory), read_records(directory))
+    assert frontier == read_frontier(directory)
+    assert len(frontier.frontier) >= 5
+
+
+def test_reference_studies_hold_no_paths_of_the_machine() -> None:
+    for path in (REPOSITORY / "results" / "reference").rglob("*.json*"):
+        assert not re.search(r'"/[a-z]+/', path.read_text()), path
+
+
+def test_the_readme_shows_a_reference_study() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    plots = re.findall(r"\((results/reference/[^)]+)\)", readme)
+    assert plots
+    assert all((REPOSITORY / plot).is_file() for plot in plots)
+    assert len(readme.splitlines()) < 150

@@ -16,11 +16,8 @@ from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
-from bench.spec import ChainInfo, PlacementEntry, StudySpec, control_key
+from bench.spec import ANSWERS, ChainInfo, PlacementEntry, StudySpec, control_key
 from bench.study import WorkerError, probe_worker, run_study
-
-ANSWERS = ("ok", "no-effect", "invalid")
-"""Outcomes that say what a placement does; any other leaves the question open."""
 
 OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "reference", "results", "tracker")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.frontier.confidence import frontier_confidence
 from bench.frontier.dominance import Point, nondominated
@@ -16,7 +15,7 @@ from bench.frontier.reference import measured_reference
 from bench.frontier.trials import OK, summarize_trials
 from bench.frontier.types import Frontier, Hypervolume, Trial
 from bench.records import ExecutionStarted, Records, TimeSample, study_path
-from bench.spec import Controls, StudySpec, to_mapping
+from bench.spec import StudySpec, flat_controls
 from bench.stats import paired_ratios
 
 
@@ -46,7 +45,7 @@ def build_frontier(study: StudySpec, records: Records) -> Frontier:
         hypervolume=_hypervolume(trials, reference),
         capacity_bytes=_capacity_bytes(study, records),
         notes=frontier_notes(study, records, trials, reference),
-        controls=_flat_controls(study.controls),
+        controls=flat_controls(study.controls),
     )
 
 
@@ -95,17 +94,3 @@ def _point(trial: Trial) -> Point:
 def _peak(trial: Trial) -> int:
     assert trial.peak_allocated_bytes is not None, "only ok trials have a peak"
     return trial.peak_allocated_bytes
-
-
-def _flat_controls(controls: Controls) -> dict[str, object]:
-    flat: dict[str, object] = {}
-
-    def walk(value: Any, name: str) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                walk(item, f"{name}.{key}" if name else key)
-        else:
-            flat[name] = value
-
-    walk(to_mapping(controls), "")
-    return flat

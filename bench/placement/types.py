@@ -79,10 +79,6 @@ class Region:
     def __str__(self) -> str:
         return Placement((self,)).text
 
-    @property
-    def policy(self) -> tuple[Kept, ...]:
-        return self.keeps
-
     def contains(self, other: Region) -> bool:
         """Whether all of `other` lies inside this region; false for the region itself."""
         if set(self.units) == set(other.units):

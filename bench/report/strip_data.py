@@ -21,7 +21,7 @@ class RegionLike(Protocol):
     @property
     def units(self) -> tuple[str, ...]: ...
     @property
-    def policy(self) -> object: ...
+    def keeps(self) -> object: ...
 
 
 class PlacementLike(Protocol):
@@ -138,12 +138,12 @@ def lay_out(
                 whole += inside
             elif owner is not None:
                 parts[columns[owner]].append(path.removeprefix(f"{owner}."))
-                keeps[columns[owner]] |= bool(region.policy)
+                keeps[columns[owner]] |= bool(region.keeps)
             else:
                 elsewhere.append(path)
         for column in whole:
             around[column].append(len(whole) > 1)
-            keeps[column] |= bool(region.policy)
+            keeps[column] |= bool(region.keeps)
         if len(whole) > 1:
             blocks += _blocks(whole, chain_of)
         else:

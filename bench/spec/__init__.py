@@ -13,9 +13,14 @@ from bench.spec.controls import (
     WorkloadSpec as WorkloadSpec,
 )
 from bench.spec.errors import SpecError as SpecError
-from bench.spec.key import control_key as control_key, differing_controls as differing_controls, short_key as short_key
+from bench.spec.key import (
+    control_key as control_key,
+    differing_controls as differing_controls,
+    flat_controls as flat_controls,
+    short_key as short_key,
+)
 from bench.spec.mapping import from_mapping as from_mapping, to_mapping as to_mapping
-from bench.spec.outcome import OUTCOMES as OUTCOMES
+from bench.spec.outcome import ANSWERS as ANSWERS, OUTCOMES as OUTCOMES
 from bench.spec.study import (
     SCHEMA_VERSION as SCHEMA_VERSION,
     Caps as Caps,

@@ -40,7 +40,7 @@ def short_key(key: str) -> str:
 
 def differing_controls(first: Controls, second: Controls) -> dict[str, tuple[Any, Any]]:
     """Dotted option → its two values, for every control that differs; a side without the option shows None."""
-    left, right = _flat(to_mapping(first)), _flat(to_mapping(second))
+    left, right = flat_controls(first), flat_controls(second)
     return {
         name: (left.get(name), right.get(name))
         for name in sorted(left.keys() | right.keys())
@@ -48,10 +48,15 @@ def differing_controls(first: Controls, second: Controls) -> dict[str, tuple[Any
     }
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, dict) and value:
-        flat: dict[str, Any] = {}
-        for key, item in value.items():
-            flat |= _flat(item, f"{prefix}.{key}" if prefix else key)
-        return flat
-    return {prefix: value}
+def flat_controls(controls: Controls) -> dict[str, Any]:
+    """Dotted option → value; an empty mapping has no entry."""
+    return _flat(to_mapping(controls), "")
+
+
+def _flat(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {name: value}
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{name}.{key}" if name else key)
+    return flat

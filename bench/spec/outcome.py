@@ -13,3 +13,6 @@ OUTCOMES = (
     "invalid",
     "unsupported",
 )
+
+ANSWERS = ("ok", "no-effect", "invalid")
+"""Outcomes that say what a placement does, whatever that is; any other leaves the question open."""

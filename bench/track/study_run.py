@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.frontier.types import Frontier
 from bench.records import ENVIRONMENT_FILE
-from bench.spec import StudySpec
+from bench.spec import ANSWERS, StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.description import describe
 from bench.track.tags import KIND, NOTE, STUDY_IDENTITY, STUDY_KIND
@@ -14,8 +14,6 @@ from bench.track.times import StudyTimes
 
 PENDING = "pending"
 """Outcome of a placement that has not been measured yet."""
-ANSWERS = ("ok", "no-effect", "invalid")
-"""Outcomes that answer what was asked about a placement, whatever the answer is."""
 STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE)
 PLOTS_FOLDER = "plots"
 

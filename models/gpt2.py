@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bench.spec import ChainInfo, SpecError
+from bench.spec import ChainInfo, SpecError, WorkloadSpec
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
@@ -49,15 +48,13 @@ def build(
     return GPT2LMHeadModel(config).train()
 
 
-def batch(
-    model: GPT2LMHeadModel, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator
-) -> dict[str, Any]:
+def batch(model: GPT2LMHeadModel, workload: WorkloadSpec, generator: torch.Generator) -> dict[str, Any]:
     """`input_ids` of shape (micro_batch, sequence_length), int64, uniform over the vocabulary."""
-    length = shape.get("sequence_length", 256)
+    length = workload.shape.get("sequence_length", 256)
     positions = model.config.n_positions
     if length > positions:
         raise SpecError(f"workload.shape.sequence_length: {length} is beyond model.settings.positions, {positions}")
-    size = (micro_batch, length)
+    size = (workload.micro_batch, length)
     return {"input_ids": torch.randint(0, model.config.vocab_size, size, generator=generator)}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bench.spec import ChainInfo
+from bench.spec import ChainInfo, WorkloadSpec
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -55,15 +55,13 @@ def build(
     return T5ForConditionalGeneration(config).train()
 
 
-def batch(
-    model: T5ForConditionalGeneration, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator
-) -> dict[str, Any]:
+def batch(model: T5ForConditionalGeneration, workload: WorkloadSpec, generator: torch.Generator) -> dict[str, Any]:
     """`input_ids` (micro_batch, sequence_length) and `labels` (micro_batch, target_length), int64, uniform."""
-    source, target = shape.get("sequence_length", 128), shape.get("target_length", 128)
+    source, target = workload.shape.get("sequence_length", 128), workload.shape.get("target_length", 128)
     vocabulary = model.config.vocab_size
     return {
-        "input_ids": torch.randint(1, vocabulary, (micro_batch, source), generator=generator),
-        "labels": torch.randint(1, vocabulary, (micro_batch, target), generator=generator),
+        "input_ids": torch.randint(1, vocabulary, (workload.micro_batch, source), generator=generator),
+        "labels": torch.randint(1, vocabulary, (workload.micro_batch, target), generator=generator),
     }
 
 

@@ -13,7 +13,7 @@ from torch import nn
 import models.gpt2
 import models.t5
 from bench.placement import generate_placements
-from bench.spec import ChainInfo
+from bench.spec import ChainInfo, WorkloadSpec
 
 EVERY_GENERATOR: dict[str, object] = {
     "none": True,
@@ -45,7 +45,9 @@ class TinyModel:
         return chains
 
     def loss(self, model: nn.Module) -> Callable[[], torch.Tensor]:
-        batch = self.family.batch(model, 2, self.shape, torch.Generator().manual_seed(0))
+        batch = self.family.batch(
+            model, WorkloadSpec(micro_batch=2, shape=self.shape), torch.Generator().manual_seed(0)
+        )
         return lambda: self.family.loss(model, batch)
 
 

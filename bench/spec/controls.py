@@ -29,6 +29,10 @@ class WorkloadSpec:
     """Micro-batches accumulated into one optimizer step; the optimizer sees micro_batch × accumulation samples."""
     shape: Mapping[str, int] = field(default_factory=dict)
     """Sizes of one sample in the family's words (`sequence_length: 256`)."""
+    data: str = "synthetic"
+    """What samples are made of, in the family's words: `synthetic`, `text` or `images`."""
+    lengths: str = "fixed"
+    """`fixed`, or `variable`: every micro-batch of the step has a length of its own, at most the shape's."""
     seed: int = 0
     """Seeds weights, batches and the RNG state that every memory pass starts from."""
 
@@ -81,6 +85,9 @@ class DeviceSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolSpec:
+    process: str = "shared"
+    """`shared`: a worker process measures all placements in shuffled rounds; `fresh`: every sample has a process of its
+    own, and a round is one process a placement."""
     executions: int = 1
     """Fresh worker processes that each measure every placement."""
     rounds_min: int = 3

@@ -116,8 +116,7 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
     _convert(model, device, precision.weights)
     generator = torch.Generator().manual_seed(workload.seed)
     batches = [
-        _place(family.batch(model, workload.micro_batch, workload.shape, generator), device, precision)
-        for _ in range(workload.accumulation)
+        _place(family.batch(model, workload, generator), device, precision) for _ in range(workload.accumulation)
     ]
     optimizer = build_optimizer(controls.optimizer, model.parameters(), device)
     return TrainingStep(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.spec import ChainInfo, ModelSpec, SpecError
+from bench.spec import ChainInfo, ModelSpec, SpecError, WorkloadSpec
 
 Batch = dict[str, Any]
 
@@ -20,8 +20,8 @@ Batch = dict[str, Any]
 class Family:
     build: Callable[..., nn.Module]
     """Keyword settings → model in training mode."""
-    batch: Callable[[nn.Module, int, Mapping[str, int], torch.Generator], Batch]
-    """(model, micro-batch size, sample shape, CPU generator) → one micro-batch."""
+    batch: Callable[[nn.Module, WorkloadSpec, torch.Generator], Batch]
+    """(model, workload, CPU generator) → one micro-batch of `workload.micro_batch` samples."""
     loss: Callable[[nn.Module, Batch], torch.Tensor]
     """(model, micro-batch) → scalar loss."""
     chains: Callable[[nn.Module], tuple[ChainInfo, ...]]

@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from bench.placement.region_forward import in_replay
-from bench.spec import ChainInfo
+from bench.spec import ChainInfo, WorkloadSpec
 
 FAULTY_BLOCK = 1
 SHAPE = ("sequence_length",)
@@ -107,8 +107,8 @@ def build(
     return Toy(layers, width, fault).train()
 
 
-def batch(model: Toy, micro_batch: int, shape: Mapping[str, int], generator: torch.Generator) -> dict[str, Any]:
-    size = (micro_batch, shape.get("sequence_length", 16), model.width)
+def batch(model: Toy, workload: WorkloadSpec, generator: torch.Generator) -> dict[str, Any]:
+    size = (workload.micro_batch, workload.shape.get("sequence_length", 16), model.width)
     return {"x": torch.randn(size, generator=generator)}
 
 

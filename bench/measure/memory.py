@@ -10,6 +10,8 @@ import torch
 
 OnPhase = Callable[[str], None]
 END = "end"
+COLLECT = "collect"
+"""Mark after the step: what is freed from here on was garbage."""
 
 
 class LeakingError(RuntimeError):
@@ -55,8 +57,24 @@ def measure_memory(run: RunStep, persistent_bytes: Callable[[], int], device: to
     return measure_on_cpu(run, persistent_bytes)
 
 
-def check_returned(start_bytes: int, end_bytes: int) -> None:
-    if start_bytes != end_bytes:
-        change = end_bytes - start_bytes
-        verb = "more" if change > 0 else "fewer"
-        raise LeakingError(f"{abs(change)} bytes {verb} are allocated after a step than before it")
+def check_returned(start_bytes: int, end_bytes: int, collected_bytes: int) -> None:
+    """
+    Args:
+        start_bytes: allocated as the step began.
+        end_bytes: allocated as it ended.
+        collected_bytes: allocated once Python's garbage had been collected after it.
+
+    Raises:
+        LeakingError: the step did not end where it began; says whether a collection mends that.
+    """
+    change = end_bytes - start_bytes
+    if change == 0:
+        return
+    if change < 0:
+        raise LeakingError(f"{-change} bytes fewer are allocated after a step than before it")
+    cause = (
+        "a garbage collection frees them, so the step leaves reference cycles that hold tensors"
+        if collected_bytes <= start_bytes
+        else "no garbage collection frees them, so something keeps a reference"
+    )
+    raise LeakingError(f"{change} bytes more are allocated after a step than before it; {cause}")

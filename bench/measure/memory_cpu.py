@@ -6,11 +6,12 @@ whatever it frees was either allocated in the first or belongs to the persistent
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.measure.memory import END, MemoryReading, RunStep, check_returned
+from bench.measure.memory import COLLECT, END, MemoryReading, RunStep, check_returned
 
 MARK = "bench.phase:"
 ALLOCATION = "[memory]"
@@ -23,6 +24,8 @@ def measure_on_cpu(run: RunStep, persistent_bytes: Callable[[], int]) -> MemoryR
         persistent = persistent_bytes()
         _mark("start")
         run(_mark)
+        _mark(COLLECT)
+        gc.collect()
     return _read(recording, persistent)
 
 
@@ -37,7 +40,7 @@ def _unmarked(_phase: str) -> None:
 
 def _read(recording: profile, persistent: int) -> MemoryReading:
     marks, changes = _events(recording)
-    running = start = peak = before_forward = retained = 0
+    running = start = end = peak = before_forward = retained = 0
     phase, peak_phase = "", ""
     remaining = iter([*marks, (float("inf"), "")])
     next_time, next_phase = next(remaining)
@@ -50,11 +53,13 @@ def _read(recording: profile, persistent: int) -> MemoryReading:
                 before_forward = running
             elif phase == BACKWARD:
                 retained = running - before_forward
+            elif phase == COLLECT:
+                end = running
             next_time, next_phase = next(remaining)
         running += change
-        if phase and phase != END and running > peak:
+        if phase and phase not in (END, COLLECT) and running > peak:
             peak, peak_phase = running, phase
-    check_returned(start, running)
+    check_returned(start, end if phase == COLLECT else running, running)
     return MemoryReading(
         persistent_bytes=persistent,
         peak_bytes=persistent + peak - start,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import torch
 
 from bench.measure.memory import END, MemoryReading, RunStep, check_returned
@@ -21,7 +23,9 @@ def measure_on_cuda(run: RunStep, device: torch.device) -> MemoryReading:
     run(watch.begin)
     torch.cuda.synchronize(device)
     stats = torch.cuda.memory_stats(device)
-    check_returned(start, torch.cuda.memory_allocated(device))
+    end = torch.cuda.memory_allocated(device)
+    gc.collect()
+    check_returned(start, end, torch.cuda.memory_allocated(device))
     return MemoryReading(
         persistent_bytes=start,
         peak_bytes=stats["allocated_bytes.all.peak"],

@@ -4,6 +4,8 @@ from bench.records.directory import (
     ENVIRONMENT_FILE as ENVIRONMENT_FILE,
     LOG_FILE as LOG_FILE,
     SAMPLES_FILE as SAMPLES_FILE,
+    STUDY_FILE as STUDY_FILE,
+    TELEMETRY_SUMMARY_FILE as TELEMETRY_SUMMARY_FILE,
     DamagedStudyError as DamagedStudyError,
     Records as Records,
     RecordWriter as RecordWriter,
@@ -25,6 +27,7 @@ from bench.records.types import (
     OutcomeRecord as OutcomeRecord,
     Record as Record,
     RegionEffect as RegionEffect,
+    RoundDiscarded as RoundDiscarded,
     RoundDone as RoundDone,
     Starting as Starting,
     Stopped as Stopped,
@@ -35,5 +38,9 @@ from bench.records.work import (
     TIME_CAP as TIME_CAP,
     Work as Work,
     execution_cap_s as execution_cap_s,
+    kept_rounds as kept_rounds,
+    kept_samples as kept_samples,
     next_work as next_work,
+    round_order as round_order,
 )
+from bench.records.write import CannotWriteError as CannotWriteError, make_directory as make_directory

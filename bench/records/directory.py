@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,12 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.types import RECORD_KINDS, Record
+from bench.records.write import (
+    LineWriter,
+    make_directory,
+    replace_text as replace_text,
+    write_json as write_json,
+)
 from bench.spec import SCHEMA_VERSION, SpecError, StudySpec, control_key, from_mapping, short_key, to_mapping
 
 STUDY_FILE = "study.json"
 ENVIRONMENT_FILE = "environment.json"
 SAMPLES_FILE = "samples.jsonl"
 LOG_FILE = "log.txt"
+TELEMETRY_SUMMARY_FILE = "telemetry.json"
+RESTORE = "restore the file from a copy, or move the folder away and measure again"
 
 
 class DamagedStudyError(ValueError):
@@ -28,6 +35,8 @@ class Records:
     entries: tuple[Record, ...]
     damaged_lines: tuple[int, ...] = ()
     """1-based numbers of lines that are no records, such as one torn by a kill; they are skipped, never rewritten."""
+    telemetry_notes: tuple[str, ...] = ()
+    """What the parent saw of the device and the machine meanwhile that a reader must know."""
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [entry for entry in self.entries if isinstance(entry, kind)]
@@ -48,8 +57,10 @@ def read_study(directory: Path) -> StudySpec:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DamagedStudyError(f"{directory}: no {STUDY_FILE}; this is not a study directory") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise DamagedStudyError(f"{path}: not JSON ({error}); restore it, or measure the study again") from None
+    except OSError as error:
+        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedStudyError(f"{path}: not JSON ({error}); {RESTORE}") from None
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
         raise DamagedStudyError(
@@ -58,44 +69,47 @@ def read_study(directory: Path) -> StudySpec:
     try:
         study = from_mapping(StudySpec, data)
     except SpecError as error:
-        raise DamagedStudyError(f"{path}: {error}") from None
+        raise DamagedStudyError(f"{path}: {error}; {RESTORE}") from None
     if study.key != control_key(study.controls):
         raise DamagedStudyError(f"{path}: its controls are not those of its key {study.key}; restore the file")
     return study
 
 
 def write_study(directory: Path, study: StudySpec) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
+    """Raises CannotWriteError, an older `study.json` unharmed."""
+    make_directory(directory)
     write_json(directory / STUDY_FILE, to_mapping(study))
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Replaces `path` as a whole: a reader, or a crash, sees the old file or the new one."""
-    text = json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    replace_text(path, text)
-
-
-def replace_text(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def read_records(directory: Path) -> Records:
-    """All records of a study; an absent file is no records. Damaged lines are named, not raised."""
+    """All records of a study; an absent file is no records. Damaged lines are named, not raised.
+
+    Raises:
+        DamagedStudyError: the file cannot be read at all.
+    """
     path = directory / SAMPLES_FILE
-    if not path.exists():
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
         return Records(entries=())
+    except OSError as error:
+        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
     entries: list[Record] = []
     damaged: list[int] = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
             record = parse_record(line)
             entries.append(record) if record else damaged.append(number)
-    return Records(entries=tuple(entries), damaged_lines=tuple(damaged))
+    return Records(entries=tuple(entries), damaged_lines=tuple(damaged), telemetry_notes=_telemetry_notes(directory))
+
+
+def _telemetry_notes(directory: Path) -> tuple[str, ...]:
+    """Telemetry is beside the records and not the truth: where its summary cannot be read, there are no notes."""
+    try:
+        notes = json.loads((directory / TELEMETRY_SUMMARY_FILE).read_text(encoding="utf-8"))["notes"]
+        return tuple(map(str, notes))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def parse_record(line: bytes) -> Record | None:
@@ -103,7 +117,7 @@ def parse_record(line: bytes) -> Record | None:
     try:
         data = json.loads(line)
         return from_mapping(RECORD_KINDS[data.pop("kind")], data)
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 
@@ -116,22 +130,16 @@ class RecordWriter:
     """Appends records to `samples.jsonl`, one flushed line each; starts on a fresh line after a torn one."""
 
     def __init__(self, directory: Path) -> None:
-        self._file = (directory / SAMPLES_FILE).open("a+b")
-        self._file.seek(0, os.SEEK_END)
-        if self._file.tell():
-            self._file.seek(-1, os.SEEK_END)
-            if self._file.read(1) != b"\n":
-                self._file.write(b"\n")
-                self._file.flush()
+        """Raises CannotWriteError."""
+        self._lines = LineWriter(directory / SAMPLES_FILE)
 
     def append(self, record: Record) -> None:
+        """Raises CannotWriteError: no part of the record is in the file."""
         self.append_all([record])
 
     def append_all(self, records: Iterable[Record]) -> None:
-        lines = "".join(format_record(record) + "\n" for record in records)
-        self._file.write(lines.encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """All of them or, with CannotWriteError, none."""
+        self._lines.append("".join(format_record(record) + "\n" for record in records).encode())
 
     def close(self) -> None:
-        self._file.close()
+        self._lines.close()

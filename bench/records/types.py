@@ -23,6 +23,8 @@ class Record:
 class ExecutionStarted(Record):
     placements: tuple[str, ...]
     """What this process sets out to measure, the reference included."""
+    startup_s: float = 0.0
+    """Seconds from the start of the process to this line: interpreter, imports, waiting for the device."""
     environment: Mapping[str, str | int | float | None] = field(default_factory=dict)
     """Threads, allocator settings, kernels as executed by this process."""
 
@@ -121,6 +123,14 @@ class RoundDone(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RoundDiscarded(Record):
+    """A round whose times the hardware spoiled, such as by slowing down for heat; `process` is that of the round."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutcomeRecord(Record):
     """A placement that is not scored, and why. Final unless it is retried on request."""
 
@@ -139,7 +149,7 @@ class Stopped(Record):
     placements: tuple[str, ...]
     rounds: int
     reason: str
-    """`tight`, `rounds` or `time cap`."""
+    """`tight`, `not getting tighter`, `rounds` or `time cap`."""
     half_widths: Mapping[str, float | None]
     """Placement → half-width reached by the interval of its paired time ratio in this execution; None when too few
     rounds give one."""
@@ -159,6 +169,7 @@ RECORD_KINDS: dict[str, type[Record]] = {
     "memory": MemorySample,
     "time": TimeSample,
     "round": RoundDone,
+    "round-discarded": RoundDiscarded,
     "outcome": OutcomeRecord,
     "stopped": Stopped,
 }

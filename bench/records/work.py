@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.records.directory import Records
 from bench.records.reference import PLAIN, choose_reference
-from bench.records.types import ExecutionStarted, MemorySample, OutcomeRecord, Record, RoundDone, Stopped, TimeSample
+from bench.records.types import (
+    ExecutionStarted,
+    MemorySample,
+    OutcomeRecord,
+    Record,
+    RoundDiscarded,
+    RoundDone,
+    Stopped,
+    TimeSample,
+)
 from bench.spec import StudySpec
 
 TIME_CAP = "time cap"
 """Why an execution stopped, where it was cut."""
+FRESH = "fresh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What a process does that measures one placement alone (`protocol.process=fresh`)."""
+
+    placement: str
+    round: int | None
+    """The round that its sample belongs to; None for a process that only weighs."""
+    completes_round: bool
+    """Whether all others of the round have their sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +58,8 @@ class Work:
     """What earlier processes of this execution timed of these placements."""
     spent_s: float
     """Wall seconds that earlier processes of this execution took on this work."""
+    turn: Turn | None = None
+    """None where one process measures all placements."""
 
 
 def next_work(study: StudySpec, records: Records) -> Work | None:
@@ -41,7 +67,7 @@ def next_work(study: StudySpec, records: Records) -> Work | None:
     failed = {outcome.placement for outcome in records.of(OutcomeRecord)}
     for execution in range(study.controls.protocol.executions):
         mine = [record for record in records.entries if record.execution == execution]
-        stops = [record for record in mine if isinstance(record, Stopped) and _is_final(record, study)]
+        stops = [record for record in _after_discards(mine) if isinstance(record, Stopped) and _is_final(record, study)]
         settled = {text for stop in stops for text in stop.placements} | failed
         missing = [entry.text for entry in study.placements if entry.text not in settled]
         if missing:
@@ -53,6 +79,32 @@ def execution_cap_s(study: StudySpec) -> float | None:
     """Each execution's share of the study's time cap."""
     cap = study.caps.time_cap_s
     return None if cap is None else cap / study.controls.protocol.executions
+
+
+def round_order(study: StudySpec, execution: int, number: int, placements: Sequence[str]) -> list[str]:
+    """The shuffled order of a round; equal input gives equal output."""
+    order = list(placements)
+    random.Random(f"{study.controls.protocol.shuffle_seed} {execution} {number}").shuffle(order)
+    return order
+
+
+def kept_samples(records: Records) -> tuple[TimeSample, ...]:
+    """All time samples but those of discarded rounds."""
+    discarded = {(record.execution, record.round) for record in records.of(RoundDiscarded)}
+    return tuple(s for s in records.of(TimeSample) if (s.execution, s.round) not in discarded)
+
+
+def kept_rounds(records: Records) -> tuple[RoundDone, ...]:
+    """All complete rounds but the discarded ones."""
+    discarded = {(record.execution, record.round) for record in records.of(RoundDiscarded)}
+    return tuple(done for done in records.of(RoundDone) if (done.execution, done.round) not in discarded)
+
+
+def _after_discards(mine: list[Record]) -> list[Record]:
+    """What was written since the last round was discarded: an execution that stopped before it has that round to
+    redo."""
+    last = max((index for index, record in enumerate(mine) if isinstance(record, RoundDiscarded)), default=-1)
+    return mine[last + 1 :]
 
 
 def _is_final(stop: Stopped, study: StudySpec) -> bool:
@@ -70,7 +122,8 @@ def _work(
     failed: set[str],
 ) -> Work:
     alive = [entry.text for entry in study.placements if entry.text not in failed]
-    reference = choose_reference(study, records.of(TimeSample), alive)
+    samples = [sample for sample in kept_samples(records) if sample.execution == execution]
+    reference = choose_reference(study, kept_samples(records), alive)
     rest = tuple(text for text in missing if text != reference)
     placements = rest if reference is None else (reference, *rest)
     processes = {
@@ -79,22 +132,52 @@ def _work(
         if isinstance(record, ExecutionStarted) and set(missing) <= set(record.placements)
     }
     weighed = {record.placement: record for record in mine if isinstance(record, MemorySample)}
+    done = [done.round for done in kept_rounds(records) if done.execution == execution and done.process in processes]
+    next_round = 1 + max((r.round for r in mine if isinstance(r, (TimeSample, RoundDone))), default=-1)
+    turn = None
+    if study.controls.protocol.process == FRESH:
+        begun = [sample for sample in samples if sample.process in processes]
+        turn = _turn(study, execution, placements, set(weighed), begun, next_round)
     return Work(
         execution=execution,
         placements=placements,
         missing=frozenset(missing),
         weighed=frozenset(weighed) & set(placements),
         plain=weighed.get(PLAIN),
-        rounds_done=sum(isinstance(record, RoundDone) and record.process in processes for record in mine),
-        samples=tuple(r for r in mine if isinstance(r, TimeSample) and r.placement in placements),
-        next_round=1 + max((r.round for r in mine if isinstance(r, TimeSample)), default=-1),
+        rounds_done=len(done),
+        samples=tuple(sample for sample in samples if sample.placement in placements),
+        next_round=next_round,
         spent_s=_spent_s(mine, processes),
+        turn=turn,
     )
+
+
+def _turn(
+    study: StudySpec,
+    execution: int,
+    placements: tuple[str, ...],
+    weighed: set[str],
+    samples: list[TimeSample],
+    next_round: int,
+) -> Turn:
+    """`none` is weighed first, since the others' memory is held against it; then round after round, whoever is next in
+    its shuffled order."""
+    if PLAIN in placements and PLAIN not in weighed:
+        return Turn(placement=PLAIN, round=None, completes_round=False)
+    timed: dict[int, set[str]] = defaultdict(set)
+    for sample in samples:
+        timed[sample.round].add(sample.placement)
+    last = next_round - 1
+    number = last if last in timed and not set(placements) <= timed[last] else next_round
+    left = [text for text in round_order(study, execution, number, placements) if text not in timed[number]]
+    return Turn(placement=left[0], round=number, completes_round=len(left) == 1)
 
 
 def _spent_s(mine: list[Record], processes: set[str]) -> float:
     spent = 0.0
     for process in processes:
-        times = [record.unix_time_s for record in mine if record.process == process]
+        of_process = [record for record in mine if record.process == process]
+        times = [record.unix_time_s for record in of_process]
         spent += max(times) - min(times)
+        spent += sum(record.startup_s for record in of_process if isinstance(record, ExecutionStarted))
     return spent

@@ -1,6 +1,7 @@
 """What a study is: frozen controls, placements by text, validation, and the control key."""
 
 from bench.spec.controls import (
+    OWN_TARGET as OWN_TARGET,
     PRECISIONS as PRECISIONS,
     Controls as Controls,
     DeviceSpec as DeviceSpec,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 Scalar = str | int | float | bool | None
 Settings = Mapping[str, Scalar]
 
+OWN_TARGET = "own"
+"""Stands for a model family in a study that somebody's training script measured of its own step."""
 PRECISIONS = ("fp32", "bf16-autocast", "bf16-pure", "fp16-autocast")
 
 

@@ -1,4 +1,8 @@
-"""Spec dataclasses to plain mappings (JSON, YAML) and back, with errors that name the option as it was written."""
+"""Spec dataclasses to plain mappings (JSON, YAML) and back, with errors that name the option as it was written.
+
+A study has thousands of records, so the way back is worked out once a type: each becomes a converter, and where in the
+data something is wrong is pieced together only when something is.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,34 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from bench.spec.errors import SpecError
 
 T = TypeVar("T")
+Converter = Callable[[Any], Any]
+
+SCALAR_NAMES: dict[Any, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+class _WrongError(Exception):
+    """What is wrong with a value; the containers around it put their part of the path before it on the way out."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = path
+
+    def inside(self, part: str) -> _WrongError:
+        self.path = part + self.path
+        return self
 
 
 def to_mapping(value: Any) -> Any:
     """Recursively turns dataclasses, tuples and mappings into dicts, lists and scalars."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_mapping(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {name: to_mapping(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
         return {str(key): to_mapping(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -31,79 +51,116 @@ def from_mapping(cls: type[T], data: Any, where: str = "") -> T:
     Raises:
         SpecError: a field is missing, unknown, or of the wrong type; names it by its dotted path under `where`.
     """
-    return _convert(cls, data, where)
+    try:
+        return _converter(typing.cast(typing.Hashable, cls))(data)
+    except _WrongError as wrong:
+        path = (where + wrong.path) if where else wrong.path.removeprefix(".")
+        raise SpecError(f"{path or 'value'}: {wrong.problem}") from None
 
 
-def _convert(kind: Any, data: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
+@functools.cache
+def _converter(kind: Any) -> Converter:
     if dataclasses.is_dataclass(kind):
-        return _dataclass(kind, data, where)
+        return functools.partial(_dataclass, kind)
+    origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return _union(typing.get_args(kind), data, where)
+        return _union(typing.get_args(kind))
     if origin is tuple:
-        if not isinstance(data, (list, tuple)):
-            raise _wrong(where, "a list", data)
-        return tuple(_convert(typing.get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(data))
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(data, Mapping):
-            raise _wrong(where, "a mapping", data)
-        value_kind = typing.get_args(kind)[1]
-        return {str(key): _convert(value_kind, item, f"{where}.{key}") for key, item in data.items()}
-    return _scalar(kind, data, where)
+        return functools.partial(_tuple, typing.get_args(kind)[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return functools.partial(_mapping, typing.get_args(kind)[1])
+    return functools.partial(_scalar, kind)
 
 
-def _dataclass(cls: Any, data: Any, where: str) -> Any:
+def _dataclass(cls: Any, data: Any) -> Any:
     if not isinstance(data, Mapping):
-        raise _wrong(where, "a mapping", data)
-    hints, required_fields = _shape(cls)
-    prefix = f"{where}." if where else ""
-    unknown = sorted(set(map(str, data)) - set(hints))
-    if unknown:
-        raise SpecError(f"{prefix}{unknown[0]}: no such option; there are {', '.join(hints)}")
-    missing = [name for name in required_fields if name not in data]
-    if missing:
-        raise SpecError(f"{prefix}{missing[0]}: missing")
-    return cls(**{name: _convert(hints[name], item, f"{prefix}{name}") for name, item in data.items()})
+        raise _wrong("a mapping", data)
+    converters, required = _shape(cls)
+    if not data.keys() <= converters.keys():
+        unknown = min(map(str, data.keys() - converters.keys()))
+        raise _WrongError(f"no such option; there are {', '.join(converters)}", f".{unknown}")
+    for name in required:
+        if name not in data:
+            raise _WrongError("missing", f".{name}")
+    values = {}
+    name = ""
+    try:
+        for name, item in data.items():
+            values[name] = converters[name](item)
+    except _WrongError as wrong:
+        raise wrong.inside(f".{name}") from None
+    return cls(**values)
 
 
-@functools.lru_cache
-def _shape(cls: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Field → type, and the fields without a default."""
+@functools.cache
+def _shape(cls: Any) -> tuple[dict[str, Converter], tuple[str, ...]]:
+    """Field → converter, and the fields without a default."""
     fields = dataclasses.fields(cls)
     hints = typing.get_type_hints(cls)
     required = tuple(
         f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
     )
-    return {f.name: hints[f.name] for f in fields}, required
+    return {f.name: _converter(hints[f.name]) for f in fields}, required
 
 
-def _union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
-    if data is None and type(None) in kinds:
-        return None
-    for kind in kinds:
-        if kind is not type(None) and not dataclasses.is_dataclass(kind):
+@functools.cache
+def _names(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+def _tuple(kind: Any, data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, (list, tuple)):
+        raise _wrong("a list", data)
+    convert = _converter(kind)
+    values: list[Any] = []
+    try:
+        for item in data:
+            values.append(convert(item))
+    except _WrongError as wrong:
+        raise wrong.inside(f"[{len(values)}]") from None
+    return tuple(values)
+
+
+def _mapping(kind: Any, data: Any) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise _wrong("a mapping", data)
+    convert = _converter(kind)
+    key = ""
+    values = {}
+    try:
+        for key, item in data.items():
+            values[str(key)] = convert(item)
+    except _WrongError as wrong:
+        raise wrong.inside(f".{key}") from None
+    return values
+
+
+def _union(kinds: tuple[Any, ...]) -> Converter:
+    """The type that fits exactly comes first, so that in `str | int | float` a whole number stays one."""
+    exact = frozenset(kind for kind in kinds if not dataclasses.is_dataclass(kind))
+    converters = [_converter(kind) for kind in kinds if kind is not type(None)]
+
+    def convert(data: Any) -> Any:
+        if type(data) in exact or Any in exact:
+            return data
+        errors = []
+        for convert_kind in converters:
             try:
-                return _scalar(kind, data, where, exact=True)
-            except SpecError:
-                continue
-    errors = []
-    for kind in kinds:
-        if kind is not type(None):
-            try:
-                return _convert(kind, data, where)
-            except SpecError as error:
-                errors.append(error)
-    raise errors[0]
+                return convert_kind(data)
+            except _WrongError as wrong:
+                errors.append(wrong)
+        raise errors[0]
+
+    return convert
 
 
-def _scalar(kind: Any, data: Any, where: str, exact: bool = False) -> Any:
-    if kind is Any or type(data) is kind:
+def _scalar(kind: Any, data: Any) -> Any:
+    if type(data) is kind or kind is Any:
         return data
-    if kind is float and type(data) is int and not exact:
+    if kind is float and type(data) is int:
         return float(data)
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    raise _wrong(where, names.get(kind, str(kind)), data)
+    raise _wrong(SCALAR_NAMES.get(kind, str(kind)), data)
 
 
-def _wrong(where: str, expected: str, data: Any) -> SpecError:
-    return SpecError(f"{where or 'value'}: expected {expected}, got {data!r}")
+def _wrong(expected: str, data: Any) -> _WrongError:
+    return _WrongError(f"expected {expected}, got {data!r}")

@@ -8,6 +8,8 @@ from bench.spec.study import Caps
 
 OPTIMIZERS = ("adamw", "sgd")
 DEVICE_KINDS = ("cpu", "cuda")
+LENGTHS = ("fixed", "variable")
+PROCESSES = ("shared", "fresh")
 ZERO_GRAD_PLACES = ("start", "end")
 
 
@@ -16,6 +18,7 @@ def validate_controls(controls: Controls) -> None:
     _one_of("precision", controls.precision, PRECISIONS)
     _one_of("optimizer.name", controls.optimizer.name, OPTIMIZERS)
     _one_of("device.kind", controls.device.kind, DEVICE_KINDS)
+    _one_of("workload.lengths", controls.workload.lengths, LENGTHS)
     _one_of("recipe.zero_grad", controls.recipe.zero_grad, ZERO_GRAD_PLACES)
     _at_least("workload.micro_batch", controls.workload.micro_batch, 1)
     _at_least("workload.accumulation", controls.workload.accumulation, 1)
@@ -43,6 +46,7 @@ def validate_caps(caps: Caps) -> None:
 
 def _protocol(controls: Controls) -> None:
     protocol = controls.protocol
+    _one_of("protocol.process", protocol.process, PROCESSES)
     _at_least("protocol.executions", protocol.executions, 1)
     _at_least("protocol.rounds_min", protocol.rounds_min, 1)
     _at_least("protocol.rounds_max", protocol.rounds_max, protocol.rounds_min)

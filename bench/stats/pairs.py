@@ -1,6 +1,7 @@
-"""Time samples to ratios, paired with the reference measured in the same round of the same process.
+"""Time samples to ratios, paired with the reference measured in the same round.
 
-Only such pairs share the machine's state, so a slow hour or a throttled clock cancels out of them.
+Only such pairs share the machine's state, so a slow hour or a throttled clock cancels out of them. Rounds of an
+execution are numbered through, whatever processes measured them, so execution and number name one round.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records import TimeSample
-from bench.stats.interval import half_width, ratio_interval
+from bench.stats.estimate import RatioEstimate, estimate_ratio, half_width
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedRatio:
     execution: int
-    process: str
     round: int
     log_ratio: float
     """Natural logarithm of the placement's sample time over the reference's; 0.0 for the reference itself."""
@@ -35,17 +35,21 @@ def paired_ratios(samples: Iterable[TimeSample], reference: str) -> dict[str, tu
     for sample in samples:
         paired_with_ms = reference_ms.get(_round(sample))
         if paired_with_ms is not None:
-            ratio = PairedRatio(
-                execution=sample.execution,
-                process=sample.process,
-                round=sample.round,
-                log_ratio=math.log(sample_time_ms(sample) / paired_with_ms),
-            )
+            log_ratio = math.log(sample_time_ms(sample) / paired_with_ms)
+            ratio = PairedRatio(execution=sample.execution, round=sample.round, log_ratio=log_ratio)
             ratios.setdefault(sample.placement, []).append(ratio)
     return {placement: tuple(of_placement) for placement, of_placement in ratios.items()}
 
 
-def half_widths(samples: Iterable[TimeSample], reference: str, confidence: float = 0.95) -> dict[str, float | None]:
+def estimate_paired(ratios: Iterable[PairedRatio]) -> RatioEstimate | None:
+    """The ratio over all rounds and executions; None where nothing was paired."""
+    groups: dict[int, list[float]] = {}
+    for ratio in ratios:
+        groups.setdefault(ratio.execution, []).append(ratio.log_ratio)
+    return estimate_ratio(list(groups.values())) if groups else None
+
+
+def half_widths(samples: Iterable[TimeSample], reference: str) -> dict[str, float | None]:
     """Placement → half-width of its paired ratio's interval, as a share; None where too few rounds give one.
 
     It has every placement of `samples` but the reference, whose ratio is 1 by definition.
@@ -54,8 +58,8 @@ def half_widths(samples: Iterable[TimeSample], reference: str, confidence: float
     ratios = paired_ratios(samples, reference)
     widths: dict[str, float | None] = {}
     for placement in dict.fromkeys(sample.placement for sample in samples if sample.placement != reference):
-        logs = [ratio.log_ratio for ratio in ratios.get(placement, ())]
-        widths[placement] = half_width(ratio_interval(logs, confidence)) if logs else None
+        estimate = estimate_paired(ratios.get(placement, ()))
+        widths[placement] = half_width(estimate) if estimate else None
     return widths
 
 
@@ -69,5 +73,5 @@ def sample_time_ms(sample: TimeSample) -> float:
     return statistics.median(sample.step_times_ms)
 
 
-def _round(sample: TimeSample) -> tuple[str, int]:
-    return sample.process, sample.round
+def _round(sample: TimeSample) -> tuple[int, int]:
+    return sample.execution, sample.round

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.records import MemorySample, OutcomeRecord, Record, Records, Starting, Stopped, TimeSample
+from bench.records import MemorySample, OutcomeRecord, Record, Records, RoundDiscarded, Starting, Stopped, TimeSample
 from bench.spec import StudySpec
 
 STAGES = {
@@ -77,6 +77,8 @@ class ProgressTracker:
             executions = range(self._study.controls.protocol.executions)
             self._settled |= {(execution, record.placement) for execution in executions}
             return f"{record.placement}: {record.outcome}: {record.reason}"
+        elif isinstance(record, RoundDiscarded):
+            return f"round {record.round + 1} is measured again: {record.reason}"
         elif isinstance(record, Stopped):
             self._settled |= {(record.execution, placement) for placement in record.placements}
         return None

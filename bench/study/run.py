@@ -3,46 +3,74 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.placement import NONE
 from bench.placement.generators import NONE_FAMILY
-from bench.records import PLAIN, next_work, read_records, read_study, study_path, write_study
+from bench.records import (
+    PLAIN,
+    CannotWriteError,
+    make_directory,
+    next_work,
+    read_records,
+    read_study,
+    study_path,
+    write_study,
+)
 from bench.records.directory import STUDY_FILE
 from bench.records.lock import StudyBusyError, study_lock
 from bench.spec import PlacementEntry, SpecError, StudySpec
+from bench.study.device_lock import device_lock
 from bench.study.progress import ProgressTracker, Watch
-from bench.study.worker_process import Attempt, WorkerError, run_worker
+from bench.study.telemetry import recording, take_stock
+from bench.study.worker_process import WORKER, Attempt, WorkerError, run_worker
 
 
-def run_study(study: StudySpec, results: Path, watch: Watch) -> Path:
+def run_study(study: StudySpec, results: Path, watch: Watch, worker: str = WORKER) -> Path:
     """Measures what `results/<name>-<short key>` still lacks and returns that directory. A study that is there is
-    extended by placements it does not have; one that was interrupted goes on.
+    extended by placements it does not have; one that was interrupted goes on. Waits while another study measures on the
+    same device; rounds during which the hardware was slowed down are discarded and measured again. `worker` is the
+    module that measures.
 
     Raises:
-        WorkerError: a worker gave up for a reason that is no placement's; what was measured stays.
+        WorkerError: a worker gave up for a reason that is no placement's, or the device stays busy; what was measured
+            stays.
         SpecError: the request does not fit the directory or the machine.
     """
     directory = study_path(results, study)
     study = _with_plain(study)
-    directory.mkdir(parents=True, exist_ok=True)
     try:
+        make_directory(directory)
         with study_lock(directory):
             if (directory / STUDY_FILE).exists():
                 study = extend(read_study(directory), study)
             write_study(directory, study)
-    except StudyBusyError as error:
+    except (StudyBusyError, CannotWriteError) as error:
         raise WorkerError(str(error)) from None
-    records = read_records(directory)
+    if next_work(study, read_records(directory)) is not None:
+        with device_lock(study, directory.name, watch) as problem:
+            _measure(directory, study, watch, () if problem is None else (problem,), worker)
+    return directory
+
+
+def _measure(directory: Path, study: StudySpec, watch: Watch, problems: Sequence[str], worker: str) -> None:
+    """Runs workers until nothing is missing; `problems` are noted with the telemetry's."""
+    records = read_records(directory)  # another process may have measured while this one waited for the device
     tracker = ProgressTracker(study, records, watch)
     killed: set[Attempt] = set()
     while (work := next_work(study, records)) is not None:
-        run_worker(directory, study, work, tracker, killed)
+        try:
+            with recording(directory, study.controls, problems):
+                run_worker(directory, study, work, tracker, killed, worker)
+        finally:
+            discarded = take_stock(directory, study.controls.protocol.rounds_max)
+        for record in discarded:
+            tracker.see(record)
         after = read_records(directory)
         if len(after.entries) == len(records.entries):
             raise WorkerError(f"a worker ended without measuring anything; see {directory}")
         records = after
-    return directory
 
 
 def extend(there: StudySpec, asked: StudySpec) -> StudySpec:

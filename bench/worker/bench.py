@@ -13,15 +13,18 @@ from bench.placement.applying import Applied, apply, self_checkpointing, undo
 from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.wiring import record_wiring
 from bench.spec import Controls
-from bench.step import StepState, build_training_step
+from bench.step import Step, StepState, build_training_step
 from bench.step.state import persistent_tensors, state_bytes
 
 
 class Bench:
     """One training step, how its units are wired, and the state that measurements start from."""
 
-    def __init__(self, controls: Controls, device: torch.device, placements: Sequence[str]) -> None:
-        self.step = build_training_step(controls, device)
+    def __init__(
+        self, controls: Controls, device: torch.device, placements: Sequence[str], step: Step | None = None
+    ) -> None:
+        """`placements` name the units whose wiring is recorded; a `step` that is given is not built from `controls`."""
+        self.step: Step = build_training_step(controls, device) if step is None else step
         self.device = device
         why = self_checkpointing(self.step.model)
         if why:

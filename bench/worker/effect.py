@@ -110,6 +110,10 @@ class OtherStepError(RuntimeError):
     """The placed step is not the plain step."""
 
 
+class UnstableStepError(RuntimeError):
+    """The plain step itself does not repeat, so that nothing can be held against it."""
+
+
 FP32_TOLERANCE, AUTOCAST_TOLERANCE, LOW_PRECISION_TOLERANCE = 1e-4, 1e-3, 2e-2
 """Relative. Sums in another order change the weights of a step by rounding, and the next loss by far less than this."""
 
@@ -121,17 +125,44 @@ def check_losses(losses: Sequence[float | None], plain_losses: Sequence[float | 
     Raises:
         OtherStepError: they differ by more than rounding.
     """
+    differing = _first_difference(losses, plain_losses, precision)
+    if differing is not None:
+        step, loss, plain = differing
+        raise OtherStepError(
+            f"the loss of its step {step} is {loss}, the plain step's from the same state is {plain}: "
+            "the replay does not train the same way"
+        )
+
+
+def check_repeats(first: Sequence[float | None], second: Sequence[float | None], precision: Precision) -> None:
+    """Holds two passes of plain steps from the same state against each other, in one process and one after the other.
+
+    Raises:
+        UnstableStepError: they differ by more than rounding.
+    """
+    differing = _first_difference(first, second, precision)
+    if differing is not None:
+        step, loss, again = differing
+        raise UnstableStepError(
+            f"the plain step does not repeat: from the same state the loss of its step {step} was {loss} and then "
+            f"{again}, so nothing can be held against it; have the model draw random numbers from torch's generators "
+            "alone and keep no state of its own in Python"
+        )
+
+
+def _first_difference(
+    losses: Sequence[float | None], others: Sequence[float | None], precision: Precision
+) -> tuple[int, float | None, float | None] | None:
+    """(step counted from 1, loss, other loss) of the first step whose losses differ by more than the tolerance."""
     tolerance = FP32_TOLERANCE if precision.autocast is None else AUTOCAST_TOLERANCE
     if precision.weights != torch.float32:
         tolerance = LOW_PRECISION_TOLERANCE
-    for step, (loss, plain) in enumerate(zip(losses, plain_losses, strict=True)):
-        if loss is None and plain is None:
+    for step, (loss, other) in enumerate(zip(losses, others, strict=True), start=1):
+        if loss is None and other is None:
             continue
-        if loss is None or plain is None or abs(loss - plain) > tolerance * abs(plain):
-            raise OtherStepError(
-                f"the loss of its step {step + 1} is {loss}, the plain step's from the same state is {plain}: "
-                "the replay does not train the same way"
-            )
+        if loss is None or other is None or abs(loss - other) > tolerance * abs(other):
+            return step, loss, other
+    return None
 
 
 def check_retained(retained_bytes: int, plain_retained_bytes: int) -> None:

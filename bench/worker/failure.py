@@ -6,7 +6,7 @@ from bench.measure import is_out_of_memory
 from bench.measure.memory import LeakingError
 from bench.placement.errors import UnsupportedPlacementError
 from bench.step import UnsupportedControlsError
-from bench.worker.effect import NoEffectError, OtherStepError
+from bench.worker.effect import NoEffectError, OtherStepError, UnstableStepError
 
 REASON_LENGTH = 500
 
@@ -19,10 +19,14 @@ def outcome_of(error: BaseException) -> tuple[str, str]:
         return "no-effect", str(error)
     if isinstance(error, OtherStepError):
         return "invalid", str(error)
+    if isinstance(error, UnstableStepError):
+        return "unstable", str(error)
     if isinstance(error, LeakingError):
         return "leaking", str(error)
     if is_out_of_memory(error):
         return "oom", _first_paragraph(error)
+    if isinstance(error, SystemExit):
+        return "error", f"something in the step called sys.exit({error.code!r})"
     return "error", f"{type(error).__name__}: {_first_paragraph(error)}"
 
 

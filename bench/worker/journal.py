@@ -7,12 +7,18 @@ import uuid
 from typing import Any, TypeVar
 
 from bench.records import OutcomeRecord, Record, RecordWriter, Starting
+from bench.records.write import CannotWriteError
 
 R = TypeVar("R", bound=Record)
 
 
 class MeasuredBeforeError(BaseException):
     """A placement that is here only to be compared with, and has its results already, failed: says why."""
+
+
+class CannotRecordError(BaseException):
+    """The study cannot be written to, which is no placement's fault. Passes through the guard of a single placement:
+    without records, nothing that comes after counts."""
 
 
 class Journal:
@@ -27,9 +33,13 @@ class Journal:
         """Placements that this process wrote an outcome for."""
 
     def write(self, kind: type[R], **fields: Any) -> R:
+        """Raises CannotRecordError."""
         now = round(time.time(), 3)
         record = kind(execution=self.execution, process=self.process, unix_time_s=now, **fields)
-        self._writer.append(record)
+        try:
+            self._writer.append(record)
+        except CannotWriteError as error:
+            raise CannotRecordError(str(error)) from error
         return record
 
     def starting(self, stage: str, placement: str | None = None, round: int | None = None) -> None:

@@ -1,10 +1,12 @@
 """`python -m bench.worker.probe`: controls as JSON on stdin; facts, chains and module names on stdout.
 
 The model is built on fake tensors: its structure and the kernels that attention takes are read without its memory.
+Where fake tensors cannot follow its forward, one small real batch is run instead.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import traceback
@@ -17,15 +19,16 @@ from bench.measure import OpCounter
 from bench.measure.environment import capacity_bytes, device_name, library_versions
 from bench.placement.policy import OP_GROUPS
 from bench.spec import Controls, Facts, SpecError, from_mapping, to_mapping
-from bench.step import UnsupportedControlsError, build_training_step, load_family
+from bench.step import TrainingStep, UnsupportedControlsError, build_training_step, describe_error, load_family
 from bench.step.optimizer import runs_fused
 from bench.worker.setup import torch_device
 
 
 def device_facts(controls: Controls, device: torch.device, attention_kernels: tuple[str, ...] = ()) -> Facts:
+    family = load_family(controls.model)
     return Facts(
         device_name=device_name(device),
-        versions=library_versions(load_family(controls.model).library),
+        versions=library_versions(family.library) | dict(family.sources),
         attention_kernels=attention_kernels,
         fused_optimizer=runs_fused(controls.optimizer, device),
     )
@@ -50,18 +53,37 @@ def _aten_ops() -> set[str]:
     return {name.partition(".")[0] for namespace, _, name in names if namespace == "aten"}
 
 
+REAL_MICRO_BATCH = 2
+"""Samples of the forward that is run for real; no attention kernel is chosen by the number of samples."""
+
+
 def _structure(controls: Controls, device: torch.device) -> tuple[torch.nn.Module, tuple[str, ...]]:
     """The plain model on fake tensors, and the attention kernels that its forward takes; none where the precision is
     not supported, which each placement's outcome will say."""
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        try:
-            step = build_training_step(controls, device)
-        except UnsupportedControlsError:
-            with device:
-                return load_family(controls.model).build(**controls.model.settings), ()
-        with OpCounter() as counter:
-            step.forward()
-    return step.model, tuple(counter.attention_ops)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            try:
+                step = build_training_step(controls, device)
+            except UnsupportedControlsError:
+                with device:
+                    return load_family(controls.model).build(**controls.model.settings), ()
+            return step.model, _attention_kernels(step)
+    except RuntimeError:
+        # A constructor that reads values (`torch.linspace(…).item()`), shapes that depend on data (routed tokens), or
+        # an op whose fake kernel knows less than the real one.
+        step = build_training_step(_with_small_batch(controls), device)
+        return step.model, _attention_kernels(step)
+
+
+def _attention_kernels(step: TrainingStep) -> tuple[str, ...]:
+    with OpCounter() as counter:
+        step.forward()
+    return tuple(counter.attention_ops)
+
+
+def _with_small_batch(controls: Controls) -> Controls:
+    micro_batch = min(REAL_MICRO_BATCH, controls.workload.micro_batch)
+    return dataclasses.replace(controls, workload=dataclasses.replace(controls.workload, micro_batch=micro_batch))
 
 
 def main() -> int:
@@ -72,7 +94,7 @@ def main() -> int:
         answer = {"error": str(error)}
     except Exception as error:
         traceback.print_exc()
-        answer = {"error": f"the model cannot be built: {type(error).__name__}: {error}"}
+        answer = {"error": f"the model cannot be built: {describe_error(error)}"}
     print(json.dumps(answer))
     return 0
 

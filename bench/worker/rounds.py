@@ -1,22 +1,21 @@
-"""Shuffled rounds, one sample of every placement in each, until the paired ratios are tight, or rounds or time end."""
+"""Shuffled rounds, one sample of every placement in each, until a stopping rule or the time cap ends them."""
 
 from __future__ import annotations
 
 import gc
-import random
 import time
 from dataclasses import dataclass
 
 from bench.measure import time_steps
-from bench.records import TIME_CAP, RoundDone, TimeSample, Work, choose_reference
+from bench.records import RoundDone, TimeSample, Work, round_order
 from bench.spec import ProtocolSpec, StudySpec
-from bench.stats import half_widths
+from bench.stats import End, Rounds
 from bench.worker.bench import Bench
 from bench.worker.effect import check_effect, region_effects
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 
-TIGHT, ROUNDS, NOTHING_LEFT = "tight", "rounds", "nothing left"
+NOTHING_LEFT = "nothing left"
 
 
 @dataclass
@@ -37,53 +36,41 @@ class Clock:
 
 def run_rounds(
     bench: Bench, study: StudySpec, work: Work, placements: list[str], journal: Journal, clock: Clock
-) -> tuple[int, str, dict[str, float | None]]:
-    """Measures rounds until one of the reasons to stop holds.
-
-    Returns:
-        Rounds done in this execution, why it stopped, and the half-width reached by each placement's ratio.
-    """
+) -> End:
+    """Measures round after round until one of the reasons to stop holds."""
     protocol = study.controls.protocol
-    samples = list(work.samples)
-    done, longest_s = work.rounds_done, 0.0
-    if done >= protocol.rounds_max:  # killed between the last round and its end
-        return done, ROUNDS, _widths(study, samples, placements)
-    for number in range(work.next_round, work.next_round + protocol.rounds_max):
+    rounds = Rounds(study, work.samples, work.rounds_done, placements)
+    longest_s = 0.0
+    end = rounds.end()  # killed between the last round and its end
+    number = work.next_round
+    while end is None:
         alive = [text for text in placements if text not in journal.failed]
         if not alive:
-            return done, NOTHING_LEFT, {}
+            return End(rounds=rounds.done, reason=NOTHING_LEFT, half_widths={})
         began = time.monotonic()
-        _run_round(bench, alive, number, protocol, journal, clock, samples)
+        samples: list[TimeSample] = []
+        for position, text in enumerate(round_order(study, journal.execution, number, alive)):
+            samples += take_sample(bench, text, number, position, protocol, journal, clock)
         journal.write(RoundDone, round=number)
-        done, longest_s = done + 1, max(longest_s, time.monotonic() - began)
-        widths = _widths(study, samples, alive)
-        if done >= protocol.rounds_min and _tight(widths, protocol):
-            return done, TIGHT, widths
-        if done >= protocol.rounds_max:
-            return done, ROUNDS, widths
-        if clock.exceeds_cap(upcoming_s=longest_s):
-            return done, TIME_CAP, widths
-    return done, ROUNDS, _widths(study, samples, placements)
+        longest_s = max(longest_s, time.monotonic() - began)
+        number += 1
+        alive = [text for text in alive if text not in journal.failed]
+        end = rounds.complete(samples, alive, out_of_time=clock.exceeds_cap(longest_s))
+    return end
 
 
-def _run_round(
-    bench: Bench,
-    placements: list[str],
-    number: int,
-    protocol: ProtocolSpec,
-    journal: Journal,
-    clock: Clock,
-    samples: list[TimeSample],
-) -> None:
-    order = list(placements)
-    random.Random(f"{protocol.shuffle_seed} {journal.execution} {number}").shuffle(order)
-    for position, text in enumerate(order):
+def take_sample(
+    bench: Bench, text: str, number: int, position: int, protocol: ProtocolSpec, journal: Journal, clock: Clock
+) -> list[TimeSample]:
+    """The sample, or none where the placement failed, which the journal then says."""
+    taken: list[TimeSample] = []
 
-        def sample(text: str = text, position: int = position) -> None:
-            taken = _sample(bench, text, protocol, clock)
-            samples.append(journal.write(TimeSample, placement=text, round=number, position=position, **taken))
+    def sample() -> None:
+        fields = _sample(bench, text, protocol, clock)
+        taken.append(journal.write(TimeSample, placement=text, round=number, position=position, **fields))
 
-        guarded(bench, journal, "time", text, sample, number)
+    guarded(bench, journal, "time", text, sample, number)
+    return taken
 
 
 def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> dict[str, object]:
@@ -107,15 +94,3 @@ def _sample(bench: Bench, text: str, protocol: ProtocolSpec, clock: Clock) -> di
             "batch_digest": step.batch_digest,
             "effects": region_effects(applied),
         }
-
-
-def _widths(study: StudySpec, samples: list[TimeSample], alive: list[str]) -> dict[str, float | None]:
-    reference = choose_reference(study, samples, alive)
-    if reference is None:
-        return {}
-    of_alive = [sample for sample in samples if sample.placement in alive]
-    return {text: None if w is None else round(w, 6) for text, w in half_widths(of_alive, reference).items()}
-
-
-def _tight(widths: dict[str, float | None], protocol: ProtocolSpec) -> bool:
-    return all(width is not None and width <= protocol.target_half_width for width in widths.values())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -23,17 +24,31 @@ from bench.records import (
     write_json,
 )
 from bench.spec import Controls, SpecError, StudySpec
+from bench.stats import End
 from bench.worker.bench import Bench
 from bench.worker.failure import outcome_of
+from bench.worker.fresh import process_age_s, take_turn
 from bench.worker.guard import FreshProcessNeededError
 from bench.worker.journal import Journal, MeasuredBeforeError
 from bench.worker.rounds import Clock, run_rounds
 from bench.worker.warmup import first_step, warm_up
 from bench.worker.weigh import weigh_all
 
+MakeBench = Callable[[Controls, torch.device, Sequence[str]], Bench]
+Measure = Callable[[StudySpec, Work, Journal, Clock, Bench], None]
 
-def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -> int:
+
+def run_execution(
+    directory: Path,
+    set_up: Callable[[Controls], torch.device],
+    make_bench: MakeBench | None = None,
+    measure: Measure | None = None,
+) -> int:
     """Measures what the next unfinished execution lacks; returns the exit code of the worker.
+
+    Args:
+        make_bench: builds the step and what placements are put on; by default Bench.
+        measure: what an execution does with it; by default memory, then time.
 
     Raises:
         SpecError: this machine is not the one that the study's controls name.
@@ -48,12 +63,17 @@ def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -
     environment = environment_record(device)
     write_json(directory / ENVIRONMENT_FILE, environment)
     journal = Journal(RecordWriter(directory), work.execution, work.missing)
-    journal.write(ExecutionStarted, placements=work.placements, environment=environment)
+    journal.write(
+        ExecutionStarted,
+        placements=work.placements,
+        startup_s=round(process_age_s(), 3),
+        environment=environment,
+    )
     clock = Clock(began=began, already_spent_s=work.spent_s, cap_s=execution_cap_s(study))
     try:
-        bench = _build(study, work, journal, device)
+        bench = _build(study, work, journal, device, make_bench or Bench)
         if bench is not None:
-            _measure(study, work, journal, clock, bench)
+            (measure or measure_work)(study, work, journal, clock, bench)
     except FreshProcessNeededError as error:
         print(f"bench.worker: a fresh process goes on {error}", file=sys.stderr)
     except MeasuredBeforeError as error:
@@ -62,37 +82,47 @@ def run_execution(directory: Path, set_up: Callable[[Controls], torch.device]) -
     return 0
 
 
-def _measure(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench: Bench) -> None:
+def measure_work(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench: Bench) -> None:
+    if work.turn is not None:
+        end = take_turn(bench, study, work, work.turn, journal, clock)
+        if end is not None:
+            stop(journal, clock, end, list(work.placements))
+        return
     first_step(bench, work.placements, journal)
     to_weigh = [text for text in work.placements if text not in work.weighed]
     weigh_all(bench, to_weigh, work.plain, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]
     if alive:
         warm_up(bench, alive[0], study.controls.protocol, journal)
-        rounds, reason, widths = run_rounds(bench, study, work, alive, journal, clock)
-        alive = [text for text in alive if text not in journal.failed]
-        journal.write(
-            Stopped,
-            placements=tuple(alive),
-            rounds=rounds,
-            reason=reason,
-            half_widths=widths,
-            cap_s=clock.cap_s,
-            measuring_s=round(clock.measuring_s, 3),
-            wall_s=round(time.monotonic() - clock.began, 3),
-        )
+        end = run_rounds(bench, study, work, alive, journal, clock)
+        stop(journal, clock, end, alive)
 
 
-def _build(study: StudySpec, work: Work, journal: Journal, device: torch.device) -> Bench | None:
+def stop(journal: Journal, clock: Clock, end: End, placements: list[str]) -> None:
+    """Records that the execution is done with those of `placements` that did not fail."""
+    journal.write(
+        Stopped,
+        placements=tuple(text for text in placements if text not in journal.failed),
+        rounds=end.rounds,
+        reason=end.reason,
+        half_widths=end.half_widths,
+        cap_s=clock.cap_s,
+        measuring_s=round(clock.measuring_s, 3),
+        wall_s=round(time.monotonic() - clock.began, 3),
+    )
+
+
+def _build(study: StudySpec, work: Work, journal: Journal, device: torch.device, make_bench: MakeBench) -> Bench | None:
     """The bench, or None where the step cannot even be built: then no placement can be measured."""
     journal.starting("build")
     try:
-        return Bench(study.controls, device, work.placements)
+        return make_bench(study.controls, device, work.placements if work.turn is None else (work.turn.placement,))
     except SpecError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         outcome, reason = outcome_of(error)
-        print(f"bench.worker: the step cannot be built: {reason}", file=sys.stderr)
+        with suppress(OSError):  # the log's disk may be full
+            print(f"bench.worker: the step cannot be built: {reason}", file=sys.stderr)
         for text in (text for text in work.placements if text in work.missing):
             journal.outcome(text, outcome, f"the step cannot be built: {reason}", "build")
         return None

@@ -1,4 +1,4 @@
-"""Settings of the worker's process: its life, threads, garbage collection, memory bound."""
+"""Settings of the worker's process: its life, its device, threads, garbage collection, memory bound."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import ctypes
 import gc
 import os
 import signal
+import sys
 
 import torch
 
+from bench.device import DeviceBusyError, DeviceLock, Holder, acquire_device, device_identity, holder_text
 from bench.measure import limit_memory
 from bench.spec import Controls, SpecError
 
 PARENT_VARIABLE = "BENCH_PARENT_PID"
 """Set by a parent that supervises the worker; then the worker dies with it instead of measuring on unseen."""
 PR_SET_PDEATHSIG = 1
+
+_held: list[DeviceLock] = []
+"""What this process holds to its end."""
 
 
 def die_with_parent() -> None:
@@ -27,12 +32,13 @@ def die_with_parent() -> None:
 
 
 def set_up_process(controls: Controls) -> torch.device:
-    """Threads, allocator bound and device as the controls say; returns the device.
+    """Threads, allocator bound and device as the controls say, and the lock on the device; returns the device.
 
     Raises:
-        SpecError: the device is not there, or the allocator settings differ from those of this process.
+        SpecError: the device is not there or stays busy, or the allocator settings differ from those of this process.
     """
     device = torch_device(controls)
+    _hold_device(controls)
     for name, value in controls.device.allocator.items():
         if os.environ.get(name) != str(value):
             raise SpecError(f"device.allocator.{name}: start the worker with {name}={value} in its environment")
@@ -41,6 +47,25 @@ def set_up_process(controls: Controls) -> torch.device:
         limit_memory(controls.device.memory_limit_bytes, device)
     gc.disable()  # collected between samples instead, never inside one
     return device
+
+
+def _hold_device(controls: Controls) -> None:
+    """A parent that supervises the worker holds the device already; a worker run by hand holds it itself."""
+    if PARENT_VARIABLE in os.environ:
+        return
+
+    def tell(holder: Holder | None) -> None:
+        print(f"bench.worker: waiting for the device: {holder_text(holder)} is measuring on it", file=sys.stderr)
+
+    spec, facts = controls.device, controls.facts
+    identity = device_identity(spec.kind, spec.index, facts.device_name if facts else None)
+    try:
+        lock = acquire_device(identity, controls.model.name, tell)
+    except (DeviceBusyError, ValueError) as error:
+        raise SpecError(str(error)) from None
+    if lock.problem:
+        print(f"bench.worker: {lock.problem}", file=sys.stderr)
+    _held.append(lock)
 
 
 def torch_device(controls: Controls) -> torch.device:

@@ -14,7 +14,15 @@ from bench.placement.region_forward import in_replay
 from bench.records import PLAIN, MemorySample
 from bench.step.build import BACKWARD
 from bench.worker.bench import Bench
-from bench.worker.effect import check_effect, check_losses, check_retained, region_effects, replayed_modules
+from bench.worker.effect import (
+    OtherStepError,
+    check_effect,
+    check_losses,
+    check_repeats,
+    check_retained,
+    region_effects,
+    replayed_modules,
+)
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 from bench.worker.rounds import Clock
@@ -46,7 +54,12 @@ def weigh_all(
                 weighing.check()
                 if plain is not None:
                     check_retained(reading.retained_bytes, plain.retained_bytes)
-                    check_losses(weighing.losses, plain.losses, bench.step.precision)
+                    try:
+                        check_losses(weighing.losses, plain.losses, bench.step.precision)
+                    except OtherStepError:
+                        applied.undo()
+                        check_repeats(_plain_losses(bench), _plain_losses(bench), bench.step.precision)
+                        raise
                 sample = weighing.record(journal, text, reading)
                 if text == PLAIN:
                     plain = sample
@@ -58,6 +71,16 @@ def weigh_all(
                 journal.outcome(without_baseline, "error", str(error), "memory")
             return
     bench.restore_state()
+
+
+def _plain_losses(bench: Bench) -> list[float | None]:
+    """Losses of plain steps from the state that every pass starts from."""
+    bench.restore_state()
+    return [_finite(float(bench.step.run())) for _ in range(STEPS)]
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
 
 
 class _Pass:
@@ -102,7 +125,7 @@ class _Pass:
 
     @property
     def losses(self) -> tuple[float | None, ...]:
-        return tuple(loss if math.isfinite(loss) else None for loss in self._losses)
+        return tuple(_finite(loss) for loss in self._losses)
 
     def check(self) -> None:
         """Raises PlainReplaysError, NoEffectError or RuntimeError where the placement did not do what it says."""

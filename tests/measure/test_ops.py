@@ -62,6 +62,17 @@ def test_backward_of_a_convolution_is_two_forwards_whatever_its_groups(groups: i
     assert backward.flops == 2 * counter.flops
 
 
+@pytest.mark.parametrize("offsets", [[2, 6], [0, 6], [6, 6]])
+def test_a_grouped_matmul_counts_every_row_once_however_they_are_grouped(offsets: list[int]) -> None:
+    rows, weights = torch.randn(6, 16, requires_grad=True), torch.randn(2, 16, 8, requires_grad=True)
+    with OpCounter() as counter:
+        result = torch.nn.functional.grouped_mm(rows, weights, offs=torch.tensor(offsets, dtype=torch.int32))
+    assert counter.flops == 2 * 6 * 16 * 8
+    with OpCounter() as backward:
+        result.backward(torch.ones(6, 8))
+    assert backward.flops == 2 * counter.flops
+
+
 def test_a_compute_op_without_a_formula_is_an_error() -> None:
     lstm = nn.LSTM(4, 4)
     library = torch.library.Library("bench_test", "DEF")

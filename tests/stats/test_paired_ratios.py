@@ -21,11 +21,16 @@ def test_a_ratio_is_taken_within_one_round() -> None:
     assert [math.exp(ratio.log_ratio) for ratio in paired_ratios(samples, "none")["a"]] == pytest.approx([1.1, 1.2])
 
 
-def test_the_same_round_of_another_process_does_not_pair() -> None:
-    records = join_records(
-        make_records({"none": [100.0]}, process="killed"), make_records({"a": [110.0]}, process="went on")
-    )
+def test_the_same_round_of_another_execution_does_not_pair() -> None:
+    records = join_records(make_records({"none": [100.0]}), make_records({"a": [110.0]}, execution=1))
     assert "a" not in paired_ratios(records.of(TimeSample), "none")
+
+
+def test_a_round_may_be_measured_by_a_process_for_each_placement() -> None:
+    records = join_records(
+        make_records({"none": [100.0]}, process="one"), make_records({"a": [110.0]}, process="another")
+    )
+    assert [math.exp(r.log_ratio) for r in paired_ratios(records.of(TimeSample), "none")["a"]] == pytest.approx([1.1])
 
 
 def test_a_round_without_the_reference_gives_no_ratio() -> None:

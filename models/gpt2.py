@@ -1,4 +1,4 @@
-"""GPT-2 (transformers' GPT2LMHeadModel, from its config, random weights) on random tokens."""
+"""GPT-2 (transformers' GPT2LMHeadModel, from its config, random weights)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bench.spec import ChainInfo, SpecError, WorkloadSpec
+from bench.spec import ChainInfo, WorkloadSpec
+from models.text import check_positions, draw_lengths, draw_tokens
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
@@ -49,13 +50,10 @@ def build(
 
 
 def batch(model: GPT2LMHeadModel, workload: WorkloadSpec, generator: torch.Generator) -> dict[str, Any]:
-    """`input_ids` of shape (micro_batch, sequence_length), int64, uniform over the vocabulary."""
-    length = workload.shape.get("sequence_length", 256)
-    positions = model.config.n_positions
-    if length > positions:
-        raise SpecError(f"workload.shape.sequence_length: {length} is beyond model.settings.positions, {positions}")
-    size = (workload.micro_batch, length)
-    return {"input_ids": torch.randint(0, model.config.vocab_size, size, generator=generator)}
+    """`input_ids` of shape (micro_batch, sequence_length), int64; see `models.text` for `data` and `lengths`."""
+    (length,) = draw_lengths(workload, generator, sequence_length=256)
+    check_positions(length, model.config.n_positions)
+    return {"input_ids": draw_tokens(workload, generator, length=length, vocabulary=model.config.vocab_size)}
 
 
 def loss(model: GPT2LMHeadModel, batch: dict[str, Any]) -> torch.Tensor:

@@ -1,13 +1,15 @@
-"""T5 (transformers' T5ForConditionalGeneration, from its config, random weights) on random tokens."""
+"""T5 (transformers' T5ForConditionalGeneration, from its config, random weights)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bench.spec import ChainInfo, WorkloadSpec
+from models.text import draw_lengths, draw_tokens
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -56,13 +58,14 @@ def build(
 
 
 def batch(model: T5ForConditionalGeneration, workload: WorkloadSpec, generator: torch.Generator) -> dict[str, Any]:
-    """`input_ids` (micro_batch, sequence_length) and `labels` (micro_batch, target_length), int64, uniform."""
-    source, target = workload.shape.get("sequence_length", 128), workload.shape.get("target_length", 128)
-    vocabulary = model.config.vocab_size
-    return {
-        "input_ids": torch.randint(1, vocabulary, (workload.micro_batch, source), generator=generator),
-        "labels": torch.randint(1, vocabulary, (workload.micro_batch, target), generator=generator),
-    }
+    """`input_ids` (micro_batch, sequence_length) and `labels` (micro_batch, target_length), int64, without the padding
+    id 0; see `models.text` for `data` and `lengths`. Of a real text, the labels are what follows the input."""
+    source, target = draw_lengths(workload, generator, sequence_length=128, target_length=128)
+    draw = functools.partial(draw_tokens, workload, generator, vocabulary=model.config.vocab_size, lowest=1)
+    if workload.data == "text":
+        tokens = draw(length=source + target)
+        return {"input_ids": tokens[:, :source].contiguous(), "labels": tokens[:, source:].contiguous()}
+    return {"input_ids": draw(length=source), "labels": draw(length=target)}
 
 
 def loss(model: T5ForConditionalGeneration, batch: dict[str, Any]) -> torch.Tensor:

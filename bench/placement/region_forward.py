@@ -7,7 +7,7 @@ Without gradients, nothing is checkpointed.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +63,7 @@ class PlacedForward:
         self.inner: Callable[..., Any] = unit.forward if self.was_own else ClassForward(unit)
         """What was there before."""
         self.is_trained = any(parameter.requires_grad for parameter in unit.parameters())
+        self.unit = unit
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -86,7 +87,7 @@ class UnitForward(PlacedForward):
             args, kwargs = tree_unflatten(leaves, spec)
             return self.inner(*args, **kwargs)
 
-        return checkpointed(self.region, self.counts, run, leaves, self.is_trained)
+        return checkpointed(self.region, self.counts, run, leaves, self.is_trained, [self.unit])
 
 
 _TENSOR = object()
@@ -110,7 +111,12 @@ def _replaying() -> Iterator[None]:
 
 
 def checkpointed(
-    region: Region, counts: RegionCounts, run: Callable[[list[Any]], Any], leaves: list[Any], is_trained: bool
+    region: Region,
+    counts: RegionCounts,
+    run: Callable[[list[Any]], Any],
+    leaves: list[Any],
+    is_trained: bool,
+    units: Sequence[nn.Module],
 ) -> Any:
     """Runs `run(leaves)` as a checkpointed region with the region's policy and options.
 
@@ -119,9 +125,11 @@ def checkpointed(
 
     Raises:
         UnsupportedPlacementError: the region would train wrongly and say nothing: it is given a cache that replay would
-            fill a second time, or it is reentrant and loses gradients.
+            fill a second time, or it is reentrant and loses gradients, also those of what a hook takes out of it.
     """
     _refuse_silent_errors(region, leaves, is_trained)
+    if region.options.reentrant:
+        _refuse_hooks_without_gradients(region, units)
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[index] for index in where]
     template = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -195,3 +203,16 @@ def _refuse_silent_errors(region: Region, leaves: list[Any], is_trained: bool) -
             f"no input of {region.units[0]} requires a gradient, so a reentrant region would give its parameters none; "
             "leave @reentrant out"
         )
+
+
+def _refuse_hooks_without_gradients(region: Region, units: Sequence[nn.Module]) -> None:
+    """The first pass of a reentrant region runs without gradients, so what a forward hook inside it takes out has none
+    (transformers collects router logits for the load-balancing loss that way). Hooks of the units themselves see the
+    region's outputs, which have. Looked for at each call, since libraries add hooks in the first forward."""
+    for path, unit in zip(region.units, units, strict=True):
+        for name, module in unit.named_modules():
+            if name and module._forward_hooks:
+                raise UnsupportedPlacementError(
+                    f"a forward hook inside {path}, on {name}, would see tensors without gradients in a reentrant "
+                    "region, and a loss made of them would train nothing; leave @reentrant out"
+                )

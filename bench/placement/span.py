@@ -147,6 +147,7 @@ class Span:
         self.region = region
         self.plans = plans
         self.inner: list[Callable[..., Any]] = []
+        self.units: list[nn.Module] = []
         self.is_trained = False
         self.counts = RegionCounts()
         self.inputs: list[Any] = []
@@ -159,7 +160,7 @@ class Span:
         self._release()  # of a forward that an exception, or an enclosing replay's early stop, left unfinished
         leaves, spec = tree_flatten((args, kwargs))
         self._check_first(leaves, spec)
-        made = checkpointed(self.region, self.counts, self._run_members, leaves, self.is_trained)
+        made = checkpointed(self.region, self.counts, self._run_members, leaves, self.is_trained, self.units)
         self._hand_out(leaves, iter(made))
         return self._answer(0)
 
@@ -256,6 +257,7 @@ class MemberForward(PlacedForward):
         self.span = span
         self.member = member
         span.inner.append(self.inner)
+        span.units.append(unit)
         span.is_trained |= self.is_trained
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

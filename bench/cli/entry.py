@@ -6,7 +6,6 @@ import difflib
 import os
 import re
 import sys
-import sysconfig
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,8 @@ from omegaconf.errors import OmegaConfBaseException
 from bench.cli.answer import PARTIAL, REQUEST_WRONG, Answer, out_path, write_answers
 from bench.cli.request import CONTROL_GROUPS
 from bench.cli.resolvers import register_resolvers
-from bench.records import DamagedStudyError
+from bench.folders import root
+from bench.records import CannotWriteError, DamagedStudyError
 from bench.spec import SpecError
 
 OPTION_NAMES = (*CONTROL_GROUPS, "caps", "placements", "reference", "tracker", "study", "port", "results", "out")
@@ -65,9 +65,8 @@ def run_verb(name: str, verb: Verb, overrides: Sequence[str]) -> int:
 
 
 def config_folder() -> Path:
-    """`conf/` of the clone that this code lies in, else the copy that was installed with the package."""
-    clone = Path(__file__).parents[2] / "conf"
-    return clone if clone.is_dir() else Path(sysconfig.get_path("data")) / "share" / "boundary-bench" / "conf"
+    """`conf/` of the clone that this code lies in, or the copy inside the installed package."""
+    return root() / "conf"
 
 
 def _answer(verb: Verb, config: DictConfig) -> tuple[Answer, Path | None]:
@@ -79,6 +78,9 @@ def _answer(verb: Verb, config: DictConfig) -> tuple[Answer, Path | None]:
         if options.get("study") is not None:
             options["study"] = str(options["study"]) or None
         return verb(options), path
+    except CannotWriteError as error:
+        _complain(str(error))
+        return Answer(exit_code=PARTIAL, data={"error": str(error)}), path
     except OSError as error:
         _complain(f"{error.filename or 'file'}: {error.strerror or error}")
         return Answer(exit_code=REQUEST_WRONG, data={"error": str(error)}), path

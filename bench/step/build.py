@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,12 +10,19 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.spec import Controls, RecipeSpec
-from bench.step.family import Batch, Family, check_shape, load_family
+from bench.step.default_loss import check_loss
+from bench.step.family import Batch, Family, check_shape, load_family, seed_everything
+from bench.step.interface import (
+    BACKWARD as BACKWARD,
+    END as END,
+    FORWARD as FORWARD,
+    OPTIMIZER as OPTIMIZER,
+    ZERO_GRAD as ZERO_GRAD,
+    OnPhase,
+    Stateful,
+)
 from bench.step.optimizer import build_optimizer
 from bench.step.precision import PRECISIONS, Precision, autocast, unsupported_precision
-
-OnPhase = Callable[[str], None]
-FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, END = "forward", "backward", "optimizer", "zero_grad", "end"
 
 
 class UnsupportedControlsError(RuntimeError):
@@ -47,8 +53,9 @@ class TrainingStep:
         self.device = device
         self.optimizer_steps = 0
         """Optimizer steps taken so far."""
-        self.batch_digest = _digest(batches)
+        self.batch_digest = digest_of(batches)
         self.scaler = torch.amp.GradScaler(device.type) if precision.scale_loss else None
+        self.others: tuple[Stateful, ...] = (self.scaler,) if self.scaler else ()
 
     def run(self, on_phase: OnPhase | None = None) -> torch.Tensor:
         """One optimizer step; returns the mean loss of its micro-batches, on the device.
@@ -79,7 +86,9 @@ class TrainingStep:
     def forward(self, batch: Batch | None = None) -> torch.Tensor:
         """The loss of one micro-batch (the first by default), under the step's autocast."""
         with autocast(self.precision, self.device):
-            return self.family.loss(self.model, self.batches[0] if batch is None else batch)
+            loss = self.family.loss(self.model, self.batches[0] if batch is None else batch)
+        check_loss(loss)
+        return loss
 
     def _optimize(self) -> None:
         if self.recipe.clip_norm is not None:
@@ -102,7 +111,7 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
 
     Raises:
         UnsupportedControlsError: the device cannot run the precision.
-        SpecError: settings of model, workload or optimizer do not fit.
+        SpecError: settings of model, workload or optimizer do not fit, or the model's module is not what a step needs.
     """
     why = unsupported_precision(controls.precision, device)
     if why:
@@ -115,6 +124,8 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
         model = family.build(**controls.model.settings)
     _convert(model, device, precision.weights)
     generator = torch.Generator().manual_seed(workload.seed)
+    if family.draws_globally:
+        seed_everything(workload.seed)
     batches = [
         _place(family.batch(model, workload, generator), device, precision) for _ in range(workload.accumulation)
     ]
@@ -161,7 +172,8 @@ def _place(batch: Batch, device: torch.device, precision: Precision) -> Batch:
     return moved
 
 
-def _digest(batches: list[Batch]) -> str:
+def digest_of(batches: Any) -> str:
+    """16 hex digits over shape, dtype and content of every tensor in a pytree, in order."""
     digest = hashlib.sha256()
     for tensor in (leaf for leaf in tree_leaves(batches) if isinstance(leaf, torch.Tensor)):
         digest.update(repr((tensor.shape, tensor.dtype)).encode())

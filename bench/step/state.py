@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from bench.step.build import TrainingStep
+from bench.step.interface import Step
 
 
 class StepState:
     """A copy, in host memory, of weights, buffers, optimizer state, loss scale and RNG states of a step."""
 
-    def __init__(self, step: TrainingStep) -> None:
+    def __init__(self, step: Step) -> None:
         self._values = {name: tensor.detach().to("cpu", copy=True) for name, tensor in _named_tensors(step)}
-        self._scaler = copy.deepcopy(step.scaler.state_dict()) if step.scaler else None
+        self._numbers = [dict(numbers) for numbers in map(_numbers, _optimizer_dicts(step.optimizer))]
+        self._others = [copy.deepcopy(other.state_dict()) for other in step.others]
         self._rng = torch.get_rng_state()
         self._device_rng = torch.cuda.get_rng_state(step.device) if step.device.type == "cuda" else None
 
     @torch.no_grad()
-    def restore(self, step: TrainingStep) -> None:
+    def restore(self, step: Step) -> None:
         """Copies the state back in place and frees gradients; the next step frees nothing and makes them anew.
 
         Raises:
@@ -33,32 +35,51 @@ class StepState:
             raise RuntimeError(f"the step's state has changed its members: {', '.join(changed[:3])}")
         for name, tensor in there.items():
             tensor.copy_(self._values[name])
+        for values, numbers in zip(_optimizer_dicts(step.optimizer), self._numbers, strict=True):
+            values.update(numbers)
         step.optimizer.zero_grad(set_to_none=True)
-        if step.scaler and self._scaler is not None:
-            step.scaler.load_state_dict(copy.deepcopy(self._scaler))
+        for other, state in zip(step.others, self._others, strict=True):
+            other.load_state_dict(copy.deepcopy(state))
         torch.set_rng_state(self._rng)
         if self._device_rng is not None:
             torch.cuda.set_rng_state(self._device_rng, step.device)
 
 
-def state_bytes(step: TrainingStep) -> int:
+def state_bytes(step: Step) -> int:
     """What a StepState of the step takes."""
     return sum(tensor.nbytes for _, tensor in _named_tensors(step))
 
 
-def _named_tensors(step: TrainingStep) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(step: Step) -> Iterator[tuple[str, torch.Tensor]]:
     yield from step.model.named_parameters()
     yield from step.model.named_buffers()
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in step.model.named_parameters()}
+    for group in step.optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter not in names:  # trained, but no part of the model: a loss with weights of its own
+                names[parameter] = f"parameter {len(names)} of the optimizer"
+                yield names[parameter], parameter
     for parameter, state in step.optimizer.state.items():
         for key, value in state.items():
-            if isinstance(value, torch.Tensor):
-                yield f"optimizer {key} of {names[parameter]}", value
+            for index, leaf in enumerate(tree_leaves(value)):
+                if isinstance(leaf, torch.Tensor):
+                    yield f"optimizer {key} {index} of {names.get(parameter, 'all')}", leaf
 
 
-def persistent_tensors(step: TrainingStep) -> Iterator[torch.Tensor]:
+def _optimizer_dicts(optimizer: torch.optim.Optimizer) -> Iterator[dict[str, Any]]:
+    yield from optimizer.param_groups
+    yield from (state for state in optimizer.state.values() if isinstance(state, dict))
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+    """Learning rates, step counts: what is no tensor and changes by being replaced."""
+    return {key: value for key, value in values.items() if isinstance(value, (int, float, bool, tuple))}
+
+
+def persistent_tensors(step: Step) -> Iterator[torch.Tensor]:
     """Every tensor that is alive between two steps: the state, gradients that outlive a step, and the batches."""
-    yield from (tensor for _, tensor in _named_tensors(step))
-    for gradient in (parameter.grad for parameter in step.model.parameters() if parameter.grad is not None):
+    tensors = [tensor for _, tensor in _named_tensors(step)]
+    yield from tensors
+    for gradient in (tensor.grad for tensor in tensors if tensor.is_leaf and tensor.grad is not None):
         yield from (gradient._indices(), gradient._values()) if gradient.is_sparse else (gradient,)
     yield from (leaf for leaf in tree_leaves(step.batches) if isinstance(leaf, torch.Tensor))

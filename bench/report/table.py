@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -13,14 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.frontier.types import Frontier, Trial
-from bench.report.labels import common_prefix, fold, short_label
+from bench.placement.coverage import is_uneven, placement_coverage, summarize
+from bench.report.labels import Shortening, fold, shorten
 from bench.report.quantities import ABSENT, half_width, memory_unit, ratio_text, share_text, time_text, time_unit
 from bench.report.shares import peak_share, reference_trial, replay_share, saving_share
+from bench.spec import ChainInfo
 
 FRONTIER_MARK = "●"
 KNEE_MARK = "★"
 DEFAULT_WIDTH = 120
 LABEL_WIDTH_MIN = 16
+WIDE = 92
+"""Columns from which there is room for the share of the reference's peak, which `saved` says better."""
 
 LEGEND = (
     f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee; saved: share of what could move (reference's peak − "
@@ -30,40 +35,62 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Folded:
-    """A placement that is folded at its joints to the width of its column, never cut."""
+    """A placement that is folded at its joints to the width of its column, never cut; below it, what it leaves out."""
 
     label: str
+    remark: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from (Text(line) for line in fold(self.label, options.max_width))
+        if self.remark:
+            yield Text(self.remark, style="yellow not bold", overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(LABEL_WIDTH_MIN, len(self.label)), len(self.label)).with_maximum(options.max_width)
+        widest = max(len(self.label), len(self.remark))
+        return Measurement(min(LABEL_WIDTH_MIN, widest), widest).with_maximum(options.max_width)
 
 
-def render_table(frontier: Frontier) -> RenderableType:
-    """The table, its legend and the study's notes; fits terminals from 80 columns."""
-    prefix = common_prefix(trial.placement for trial in frontier.trials)
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """The table of scored trials, with the columns that its width has room for."""
+
+    frontier: Frontier
+    trials: Sequence[Trial]
+    shortening: Shortening
+    chains: Sequence[ChainInfo]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _scored_table(self, is_wide=options.max_width >= WIDE)
+
+
+def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> RenderableType:
+    """The table, its legend and the study's notes; fits terminals from 80 columns.
+
+    Args:
+        frontier: what is shown.
+        chains: the model's; where there are several, a placement that covers them unequally says so.
+    """
+    shortening = shorten(trial.placement for trial in frontier.trials)
     parts: list[RenderableType] = [Text(f"{frontier.study}  {frontier.model} on {frontier.device}", style="bold")]
     scored = _scored(frontier)
     failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
     if scored:
-        parts += [_scored_table(frontier, scored, prefix), _small(LEGEND)]
+        table = Scored(frontier=frontier, trials=scored, shortening=shortening, chains=chains)
+        parts += [table, _small(LEGEND)]
     else:
         parts.append(Text("No placement was measured." if frontier.trials else "The study has no placement yet."))
     if failed:
-        parts += [Text(), _failed_table(failed, prefix)]
-    if prefix:
-        parts.append(_small(f"placements are shown without their common prefix `{prefix}`"))
+        parts += [Text(), _failed_table(failed, shortening)]
+    parts += [_small(sentence) for sentence in shortening.explanations()]
     parts += [Text(f"note: {note}", style="yellow") for note in frontier.notes]
     return Group(*parts)
 
 
-def write_table(frontier: Frontier, file: TextIO, width: int = DEFAULT_WIDTH) -> None:
+def write_table(frontier: Frontier, file: TextIO, width: int = DEFAULT_WIDTH, chains: Sequence[ChainInfo] = ()) -> None:
     """Writes the table as plain text, `width` characters wide, without a trailing blank in any line."""
     console = Console(width=width, color_system=None, force_terminal=False, highlight=False, legacy_windows=False)
     with console.capture() as capture:
-        console.print(render_table(frontier))
+        console.print(render_table(frontier, chains))
     file.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
@@ -75,43 +102,59 @@ def _scored(frontier: Frontier) -> list[Trial]:
     return [*(trials[placement] for placement in frontier.frontier), *dominated]
 
 
-def _scored_table(frontier: Frontier, scored: list[Trial], prefix: str) -> Table:
+def _scored_table(scored: Scored, *, is_wide: bool) -> Table:
+    frontier, trials = scored.frontier, scored.trials
     reference = reference_trial(frontier)
-    memory = memory_unit(trial.peak_allocated_bytes for trial in scored)
-    time = time_unit(trial.step_time_ms for trial in scored)
-    typical = _typical_half_width(scored)
+    memory = memory_unit(trial.peak_allocated_bytes for trial in trials)
+    time = time_unit(trial.step_time_ms for trial in trials)
+    typical = _typical_half_width(trials)
+    has_verdicts = any(trial.verdict for trial in trials)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("", no_wrap=True)
     table.add_column("placement", min_width=LABEL_WIDTH_MIN)
-    for header in (f"step\n{time.name}", "time\nratio", f"peak\n{memory.name}", "of\nref.", "saved", "replay", "sure"):
+    for header in (f"step\n{time.name}", "time\nratio"):
         table.add_column(header, justify="right", no_wrap=True)
-    for index, trial in enumerate(scored):
+    if has_verdicts:
+        table.add_column("verdict", no_wrap=True)
+    for header in (f"peak\n{memory.name}", *(["of\nref."] if is_wide else []), "saved", "replay", "sure"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for index, trial in enumerate(trials):
         is_reference = trial.placement == frontier.reference
         on_frontier = trial.placement in frontier.frontier
+        label = scored.shortening.label(trial.placement) + (" (reference)" if is_reference else "")
         table.add_row(
             KNEE_MARK if trial.placement == frontier.knee else FRONTIER_MARK if on_frontier else "",
-            Folded(short_label(trial.placement, prefix) + (" (reference)" if is_reference else "")),
+            Folded(label, _left_out(trial.placement, scored.chains)),
             time_text(trial.step_time_ms, time, _relative_half_width(trial) or typical),
             ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
+            *([trial.verdict or ""] if has_verdicts else []),
             memory.text(trial.peak_allocated_bytes),
-            share_text(peak_share(trial, reference)),
+            *([share_text(peak_share(trial, reference))] if is_wide else []),
             share_text(saving_share(trial, reference)),
             share_text(replay_share(trial, reference)),
             share_text(trial.frontier_confidence, decimals=0),
             style="bold" if on_frontier else "",
-            end_section=index + 1 == len(frontier.frontier) < len(scored),
+            end_section=index + 1 == len(frontier.frontier) < len(trials),
         )
     return table
 
 
-def _failed_table(failed: list[Trial], prefix: str) -> Table:
+def _left_out(placement: str, chains: Sequence[ChainInfo]) -> str:
+    """What of each chain the placement covers, where it leaves one out that another is covered in."""
+    if len(chains) < 2:
+        return ""
+    coverage = placement_coverage(chains, placement)
+    return f"covers {summarize(coverage)}" if is_uneven(coverage) else ""
+
+
+def _failed_table(failed: list[Trial], shortening: Shortening) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("not scored", min_width=LABEL_WIDTH_MIN, max_width=60)
     table.add_column("outcome", no_wrap=True)
     table.add_column("reason", overflow="fold")
     for trial in failed:
         table.add_row(
-            Folded(short_label(trial.placement, prefix)),
+            Folded(shortening.label(trial.placement)),
             Text(trial.outcome, style="red"),
             Text(trial.reason or ABSENT),
         )
@@ -124,7 +167,7 @@ def _relative_half_width(trial: Trial) -> float | None:
     return half_width(trial.time_ratio, trial.time_ratio_interval) / trial.time_ratio or None
 
 
-def _typical_half_width(trials: list[Trial]) -> float | None:
+def _typical_half_width(trials: Sequence[Trial]) -> float | None:
     """Stands in for the reference, whose own ratio has no width."""
     widths = [width for trial in trials if (width := _relative_half_width(trial))]
     return statistics.median(widths) if widths else None

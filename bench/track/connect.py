@@ -5,13 +5,12 @@ from __future__ import annotations
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.track.environment import (
     FIRST_CONTACT,
-    NO_POOL,
     WHILE_PUBLISHING,
     disable_telemetry,
     environment_defaults,
@@ -19,6 +18,7 @@ from bench.track.environment import (
 )
 from bench.track.errors import TrackError
 from bench.track.lock import exclusive
+from bench.track.sqlite import one_use
 from bench.track.uri import DATABASE_SCHEMES, sqlite_file, store_scheme, without_password
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ CONNECT_TIMEOUT_S = 5
 
 
 @contextmanager
-def open_client(uri: str) -> Iterator[MlflowClient]:
-    """A client of the store at `uri`, which answered once.
+def open_client(uri: str, *, only_reads: bool = False) -> Iterator[MlflowClient]:
+    """A client of the store at `uri`, which answered once; `only_reads` spares the preparations for writing.
 
     Raises:
         TrackError: the store is of no usable kind, or does not answer, is locked or refuses; also when it fails so
@@ -42,7 +42,7 @@ def open_client(uri: str) -> Iterator[MlflowClient]:
     with _told_as_track_error(uri), quiet_loggers():
         with environment_defaults(FIRST_CONTACT):
             client = _sqlite_client(uri) if scheme == "sqlite" else _client(uri, scheme)
-        with environment_defaults(WHILE_PUBLISHING):
+        with environment_defaults(WHILE_PUBLISHING), _one_use(client, uri, scheme, only_reads):
             yield client
 
 
@@ -77,8 +77,14 @@ def _sqlite_client(uri: str) -> MlflowClient:
     )
     with guard:
         _write_lock_once(database)
-        with environment_defaults(NO_POOL):
-            return _client(uri, "sqlite")
+        return _client(uri, "sqlite")
+
+
+def _one_use(client: MlflowClient, uri: str, scheme: str, only_reads: bool) -> AbstractContextManager[None]:
+    database = sqlite_file(uri) if scheme == "sqlite" else None
+    if database is None:
+        return nullcontext()
+    return one_use(client._tracking_client.store.engine, database, only_reads=only_reads)
 
 
 def _write_lock_once(database: Path) -> None:

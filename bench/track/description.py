@@ -6,14 +6,15 @@ import re
 import shlex
 
 from bench.frontier.types import Frontier, Trial
-from bench.spec import StudySpec
+from bench.placement.coverage import UNITS, Coverage, placement_coverage
+from bench.spec import OWN_TARGET, StudySpec
 
 MIB = 2**20
 MAX_SHOWN = 120
 """Characters of a name or reason that a table shows; the whole text is in the run of the placement."""
 TABLE_HEAD = (
-    "| placement | step time (ms) | step time / reference | peak allocated (MiB) | confidence |",
-    "|---|---|---|---|---|",
+    "| placement | step time (ms) | step time / reference | verdict | peak allocated (MiB) | confidence |",
+    "|---|---|---|---|---|---|",
 )
 
 
@@ -26,7 +27,7 @@ def describe(study: StudySpec, frontier: Frontier, *, limit: int) -> str:
     tail = _how_to_reproduce(study, frontier)
     room = limit - len("\n".join([*head, *tail])) - 400
     body: list[str] = []
-    for lines in (_frontier_rows(frontier), _notes(frontier), _unmeasured(frontier)):
+    for lines in (_frontier_rows(frontier), _notes(frontier), _covered(study, frontier), _unmeasured(frontier)):
         taken = _take(lines, room)
         room -= len("\n".join(taken))
         body += taken
@@ -67,7 +68,33 @@ def _row(trial: Trial, *, is_knee: bool) -> str:
         ratio += f" \\[{interval.low:.3f}, {interval.high:.3f}\\]"
     confidence = "" if trial.frontier_confidence is None else f"{trial.frontier_confidence:.0%}"
     name = escape(trial.placement) + (" (knee)" if is_knee else "")
-    return f"| {name} | {_step_time(trial)} | {ratio} | {_peak(trial)} | {confidence} |"
+    verdict = escape(trial.verdict or "")
+    return f"| {name} | {_step_time(trial)} | {ratio} | {verdict} | {_peak(trial)} | {confidence} |"
+
+
+def _covered(study: StudySpec, frontier: Frontier) -> list[str]:
+    """Which repeated modules each frontier placement covers, for a model with several chains: one left out is seen."""
+    placements = [text for text in frontier.frontier if text != "none"]
+    if len(study.chains) < 2 or not placements:
+        return []
+    names = [escape(chain.name) for chain in study.chains]
+    rows = []
+    for text in placements:
+        of_chain: dict[str, list[Coverage]] = {chain.name: [] for chain in study.chains}
+        for entry in placement_coverage(study.chains, text):
+            of_chain[entry.chain].append(entry)
+        rows.append(f"| {escape(text)} | {' | '.join(_cell(entries) for entries in of_chain.values())} |")
+    head = [f"| placement | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    return ["", "Modules inside a replayed region, of all in each chain:", "", *head, *rows]
+
+
+def _cell(entries: list[Coverage]) -> str:
+    """`6/6` where units are covered, kinds and all; else what is covered of each kind."""
+    units = next(entry for entry in entries if entry.kind == UNITS)
+    parts = [f"{entry.num_covered}/{entry.num_modules} {entry.kind}" for entry in entries if entry.num_covered]
+    if units.num_covered or not parts:
+        return f"{units.num_covered}/{units.num_modules}"
+    return escape(", ".join(parts))
 
 
 def _notes(frontier: Frontier) -> list[str]:
@@ -84,7 +111,11 @@ def _unmeasured(frontier: Frontier) -> list[str]:
 
 def _how_to_reproduce(study: StudySpec, frontier: Frontier) -> list[str]:
     controls = study.controls
+    if controls.model.target == OWN_TARGET:
+        return ["", "To reproduce, run the training script that called `measure` again."]
     overrides = [f"model={controls.model.name}", f"precision={controls.precision}"]
+    if controls.model.name == "custom":
+        overrides.append(f"model.target={controls.model.target}")
     explicit = f"placements.explicit=[{','.join(frontier.frontier)}]"
     if frontier.frontier and len(explicit) <= 1000:
         overrides.append(explicit)

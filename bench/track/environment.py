@@ -21,15 +21,12 @@ FIRST_CONTACT = {
 WHILE_PUBLISHING = {
     # Else every run of a server prints two lines, and is fetched once more for them.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
 }
 """A server that answered once may be slow; one that goes away is given up within a minute."""
-
-NO_POOL = {"MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool"}
-"""MLflow keeps a store for the life of the process. A pooled connection to a SQLite file that was deleted meanwhile
-would take everything in and lose it; one that is opened anew fails."""
 
 CHATTY_LOGGERS = ("mlflow", "alembic", "urllib3.connectionpool")
 

@@ -39,10 +39,20 @@ def placement_content(
             "on_frontier": str(trial.on_frontier).lower(),
             "generators": generators,
         }
+        | _judged(trial)
         | ({"reason": reason} if reason else {})
         | ({"git_commit": commit} if commit else {}),
         texts=placement_texts | reason_texts | generator_texts | control_texts,
     )
+
+
+def _judged(trial: Trial) -> dict[str, str]:
+    """Words to filter by: `tags.verdict = 'slower'`."""
+    if trial.outcome != "ok":
+        return {}
+    reason = {"verdict_reason": trial.verdict_reason[:MAX_TAG_VALUE]} if trial.verdict_reason else {}
+    steadiness = {"steadiness": trial.steadiness} if trial.steadiness else {}
+    return ({"verdict": trial.verdict} if trial.verdict else {}) | reason | steadiness
 
 
 def filter_controls(controls: Controls, device: str) -> dict[str, object]:
@@ -67,6 +77,8 @@ def _metrics(trial: Trial, reference_peak: int | None) -> Mapping[str, float]:
             "time/ratio": trial.time_ratio,
             "time/ratio_low": interval.low if interval else None,
             "time/ratio_high": interval.high if interval else None,
+            "time/spread_within": trial.spread_within,
+            "time/spread_between": trial.spread_between,
             "memory/peak_allocated_bytes": peak,
             "memory/peak_allocated_mib": None if peak is None else peak / MIB,
             "memory/peak_share_of_reference": peak / reference_peak if peak is not None and reference_peak else None,

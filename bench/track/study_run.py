@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.frontier.types import Frontier
-from bench.records import ENVIRONMENT_FILE
+from bench.records import ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE
 from bench.spec import ANSWERS, StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.description import describe
@@ -14,7 +14,7 @@ from bench.track.times import StudyTimes
 
 PENDING = "pending"
 """Outcome of a placement that has not been measured yet."""
-STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE)
+STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE)
 PLOTS_FOLDER = "plots"
 
 
@@ -72,6 +72,7 @@ def _metrics(frontier: Frontier) -> dict[str, float]:
         {
             "frontier/hypervolume": frontier.hypervolume.value if frontier.hypervolume else None,
             "frontier/points": len(frontier.frontier),
+            "frontier/drift": frontier.drift,
             "placements/measured": num_measured,
             "placements/failed": len(outcomes) - num_measured - num_pending,
             "placements/pending": num_pending,

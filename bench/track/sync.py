@@ -29,22 +29,24 @@ def keep_or_create(client: MlflowClient, experiment_id: str, existing: Run | Non
         return existing
     if existing is not None:
         client.delete_run(existing.info.run_id)
-    tags = dict(content.identity) | dict(content.tags)
+    # Whole at once, digest included, since every further call costs a transaction: that a run is not filled yet is seen
+    # by its status, which only `set_terminated` changes.
+    tags = dict(content.identity) | dict(content.tags) | {REVISION: "0", CONTENT: content_digest(content)}
     return client.create_run(experiment_id, start_time=content.span.start_ms, tags=tags, run_name=content.name)
 
 
 def fill(client: MlflowClient, run: Run, content: RunContent) -> bool:
-    """Writes what differs, and the digest with it, so that a run cut short is finished next time. False: nothing."""
+    """Writes what differs, so that a run cut short is finished next time. False: nothing was to be written."""
     digest = content_digest(content)
     ended = (run.info.status, run.info.end_time) == (content.status, content.span.end_ms)
     if ended and run.data.tags.get(CONTENT) == digest:
         return False
     run_id = run.info.run_id
     _log_artifacts(client, run_id, content)
-    _log_values(client, run, content, digest)
     for name in OPTIONAL_TAGS:
         if name in run.data.tags and name not in content.tags:
             client.delete_tag(run_id, name)
+    _log_values(client, run, content, digest)
     client.set_terminated(run_id, status=content.status, end_time=content.span.end_ms)
     return True
 
@@ -69,8 +71,7 @@ def _log_artifacts(client: MlflowClient, run_id: str, content: RunContent) -> No
 def _log_values(client: MlflowClient, run: Run, content: RunContent, digest: str) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
-    last = run.data.tags.get(REVISION, "")
-    revision = int(last) + 1 if last.isdecimal() else 0
+    revision = _next_revision(run)
     tags = dict(content.tags) | {REVISION: str(revision), CONTENT: digest}
     metrics = [
         Metric(key, value, content.span.end_ms, revision)
@@ -79,11 +80,19 @@ def _log_values(client: MlflowClient, run: Run, content: RunContent, digest: str
     ]
     params = [Param(key, value) for key, value in content.params.items() if key not in run.data.params]
     changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
-    # The digest is in the last batch: a publishing that dies before it is taken up again.
+    # Of a run that had ended, the digest is in the last batch: a publishing that dies before it is taken up again.
     *earlier, (last_params, last_tags) = _batches(params, changed)
     for some_params, some_tags in earlier:
         client.log_batch(run.info.run_id, params=some_params, tags=some_tags)
     client.log_batch(run.info.run_id, metrics=metrics, params=last_params, tags=last_tags)
+
+
+def _next_revision(run: Run) -> int:
+    """0 until a run holds anything; of two values of a metric, MLflow shows that of the higher step."""
+    if run.info.end_time is None and not run.data.metrics:
+        return 0
+    last = run.data.tags.get(REVISION, "")
+    return int(last) + 1 if last.isdecimal() else 0
 
 
 def _batches(params: list[T], tags: list[T]) -> Iterator[tuple[list[T], list[T]]]:

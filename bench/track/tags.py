@@ -19,7 +19,7 @@ REVISION = "boundary_bench.revision"
 STUDY_KIND = "study"
 PLACEMENT_KIND = "placement"
 
-OPTIONAL_TAGS = ("reason", "git_commit", "reference", "knee")
+OPTIONAL_TAGS = ("reason", "git_commit", "reference", "knee", "verdict", "verdict_reason", "steadiness")
 """Tags that a later publishing may take back."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from bench.report.families import FAMILIES, family_of
-from bench.report.labels import common_prefix, fold, short_label
+from bench.report.labels import Shortening, common_prefix, fold, short_label, shorten
 
 
 def test_common_prefix_keeps_the_container_of_numbered_units() -> None:
@@ -25,6 +25,37 @@ def test_a_policy_with_calls_is_no_path() -> None:
 def test_short_label_takes_the_prefix_off_each_path() -> None:
     assert short_label("a.h.0..1/a.h.3+a.h.5:keep.a.b@no-rng", "a.") == "h.0..1/h.3+h.5:keep.a.b@no-rng"
     assert short_label("none", "a.") == "none"
+
+
+T5 = ("none", "decoder.block.0..5:each+encoder.block.0..5:each")
+
+
+def test_the_same_in_several_lists_of_blocks_is_said_once() -> None:
+    shortening = shorten(T5)
+    assert shortening.label(T5[1]) == "dec|enc.0..5:each"
+    assert shortening.label("none") == "none"
+    assert shortening.label("decoder.block.0+decoder.block.4+encoder.block.4") == "dec.0+dec|enc.4"
+
+
+def test_spans_over_several_lists_and_other_modules_keep_their_form() -> None:
+    shortening = shorten(T5)
+    assert shortening.label("encoder.block.4..5/decoder.block.0") == "enc.4..5/dec.0"
+    assert shortening.label("encoder+lm_head") == "encoder+lm_head"
+    assert shortening.label("encoder.block.3:keep.decoder.block") == "enc.3:keep.decoder.block"
+
+
+def test_a_common_prefix_comes_off_before_lists_are_abbreviated() -> None:
+    shortening = shorten(["model.decoder.layers.0..1:each", "model.encoder.layers.0..1:each"])
+    assert shortening == Shortening(prefix="model.", lists={"decoder.layers": "dec", "encoder.layers": "enc"})
+    assert [text.split(" ")[0] for text in shortening.explanations()] == ["placements", "in"]
+
+
+def test_nothing_is_abbreviated_where_two_would_read_alike_or_nothing_is_gained() -> None:
+    assert shorten(["layer1.0..2:each+layer2.0..3:each"]).lists == {}
+    assert shorten(["enc.0", "dec.0"]).lists == {}
+    assert shorten(["encoder.block.0", "decoder.block.0", "enc"]).lists == {}
+    assert shorten(["transformer.h.0..5:each"]).lists == {}
+    assert shorten([]) == Shortening()
 
 
 def test_fold_breaks_between_items_then_at_joints_then_at_dots() -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 
 import pytest
 
 from bench.frontier.types import Frontier
 from bench.report import write_table
+from bench.spec import ChainInfo
 from tests.report import examples
-from tests.report.examples import failed, frontier_of, gpt2_eight, gpt2_sixteen, ok
+from tests.report.examples import T5_CHAINS, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok
 
 
-def text_of(frontier: Frontier, width: int = 120) -> str:
+def text_of(frontier: Frontier, width: int = 120, chains: tuple[ChainInfo, ...] = ()) -> str:
     file = io.StringIO()
-    write_table(frontier, file, width)
+    write_table(frontier, file, width, chains)
     return file.getvalue()
 
 
@@ -27,7 +29,7 @@ def test_row_shows_times_peaks_and_shares() -> None:
     row = row_of(text_of(gpt2_eight()), "h.0..11:each")
     # saved: (3236 - 2390) / (3236 - 1424)
     assert row.split("h.0..11:each")[1].split() == [
-        "6.01", "×1.22", "±", "0.02", "2390", "73.9", "%", "46.7", "%", "22.0", "%", "100", "%",
+        "6.01", "×1.22", "±", "0.02", "slower", "2390", "73.9", "%", "46.7", "%", "22.0", "%", "100", "%",
     ]  # fmt: skip
 
 
@@ -65,6 +67,33 @@ def test_notes_stand_below() -> None:
 def test_prefix_that_was_taken_off_is_said() -> None:
     assert "placements are shown without their common prefix `transformer.`" in text_of(gpt2_eight())
     assert "common prefix" not in text_of(examples.t5())
+
+
+def test_lists_of_blocks_are_abbreviated_and_explained() -> None:
+    text = text_of(examples.t5())
+    assert row_of(text, "dec|enc.0..5:every.2").split()[2:6] == ["5.52", "×1.12", "±", "0.02"]
+    assert "`dec.` is `decoder.block.`, `enc.` is `encoder.block.`" in text
+
+
+def test_a_placement_that_covers_one_of_two_chains_says_so() -> None:
+    text = text_of(examples.t5(), chains=T5_CHAINS)
+    below = {above: line.strip() for above, line in itertools.pairwise(text.splitlines())}
+    assert below[row_of(text, "enc.0..5:each")] == "covers encoder 6/6, decoder 0/6"
+    assert below[row_of(text, "dec.0..2.layer.2.DenseReluDense:each")] == "covers encoder 0/6, decoder mlp 3/6"
+    assert text.count("covers") == 2, "the others cover both alike"
+
+
+def test_verdicts_have_a_column_where_there_are_any() -> None:
+    assert "verdict" in text_of(gpt2_eight())
+    trial = dataclasses.replace(ok("h.0:each", 2000, 1.1), verdict=None)
+    assert "verdict" not in text_of(frontier_of(ok("none", 3000, 1.0, width=0), trial))
+
+
+def test_a_narrow_terminal_gives_up_the_share_of_the_peak_first() -> None:
+    assert "73.9 %" in text_of(gpt2_eight(), 92)
+    narrow = text_of(gpt2_eight(), 80)
+    assert "73.9 %" not in narrow
+    assert "46.7 %" in narrow
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])

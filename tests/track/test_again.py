@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.track import Published, default_tracking_uri, publish_study
+from bench.track import Published, TrackError, default_tracking_uri, publish_study
+from bench.track.connect import import_mlflow
 from tests.track.stores import artifact_path, artifact_state, children_of, client_of, parent_of, rows
 from tests.track.synthetic import failed_trial, make_all, off_frontier, ok_trial, ok_trials
 
@@ -109,6 +112,47 @@ def test_a_publishing_that_died_is_finished_by_the_next(results: Path) -> None:
     assert (second.created, second.updated, second.unchanged) == (0, 1, 1)
     assert client.get_run(run_id).info.status == "FINISHED"
     assert rows(results / "mlflow.db")["metrics"] == before["metrics"]
+
+
+@pytest.mark.parametrize("call", ["create_run", "log_batch", "set_terminated"])
+@pytest.mark.parametrize("survived", [0, 2, 3])
+def test_a_publishing_that_died_anywhere_is_finished_by_the_next_and_loses_nothing(
+    results: Path, monkeypatch: pytest.MonkeyPatch, call: str, survived: int
+) -> None:
+    trials = (*ok_trials(2), failed_trial("transformer.h.7", 7))
+    everything = make_all(results, trials)
+    with monkeypatch.context() as dying:
+        die_after(dying, call, survived)
+        with pytest.raises(TrackError, match="results are safe"):
+            publish_study(*everything, default_tracking_uri(results))
+    published = publish_study(*everything, default_tracking_uri(results))
+    parent, children = parent_of(published), children_of(published)
+    assert (parent.info.status, parent.data.metrics["frontier/points"]) == ("FAILED", 2.0)
+    assert {name: run.info.status for name, run in children.items()} == {
+        "id000000": "FINISHED",
+        "id000001": "FINISHED",
+        "id000007": "FAILED",
+    }
+    assert children["id000001"].data.metrics["time/ratio"] == pytest.approx(1.05)
+    assert children["id000001"].data.params["placement"] == trials[1].placement
+    before = rows(results / "mlflow.db")
+    assert publish_study(*everything, default_tracking_uri(results)).unchanged == 3
+    assert rows(results / "mlflow.db") == before
+
+
+def die_after(monkeypatch: pytest.MonkeyPatch, call: str, survived: int) -> None:
+    """MLflow's own client, whose `call` fails once it has been made `survived` times."""
+    import_mlflow()
+    from mlflow.tracking import MlflowClient
+
+    real, made = getattr(MlflowClient, call), itertools.count()
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        if next(made) >= survived:
+            raise OSError("the machine went down")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(MlflowClient, call, dying)
 
 
 def test_a_replotted_figure_replaces_the_old_one(results: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.spec import ChainInfo
 from bench.track import Published, default_tracking_uri, publish_study
+from bench.track.description import describe
 from tests.track.stores import artifact_path, children_of, client_of, parent_of
 from tests.track.synthetic import (
     FIRST_TIME_S,
@@ -66,6 +68,7 @@ def test_metrics_of_a_measured_placement(published: Published) -> None:
         "time/ratio": 1.1,
         "time/ratio_low": 1.09,
         "time/ratio_high": 1.11,
+        "time/spread_within": 0.01,
         "memory/peak_allocated_bytes": 2980 * MIB,
         "memory/peak_allocated_mib": 2980.0,
         "memory/peak_share_of_reference": 2980 / 3000,
@@ -104,6 +107,9 @@ def test_tags_of_a_placement(published: Published) -> None:
         "git_commit": "0123abc",
         "placement_id": "id000001",
         "generators": "every block, explicit",
+        "verdict": "slower",
+        "verdict_reason": "the whole interval lies above 1",
+        "steadiness": "flat",
         "study": parent.data.tags["study"],
     }
     assert expected.items() <= run.data.tags.items()
@@ -151,10 +157,27 @@ def test_a_study_that_measured_nothing_is_published_without_numbers(results: Pat
 def test_the_description_has_reference_frontier_notes_and_the_way_back(published: Published) -> None:
     note = parent_of(published).data.tags["mlflow.note.content"]
     assert "Reference: none (1000.0 ms a step, 3000.0 MiB peak allocated)." in note
-    assert "| transformer.h.0..5:each | 1050.0 | 1.050 \\[1.040, 1.060\\] | 2990.0 | 90% |" in note
+    assert "| transformer.h.0..5:each | 1050.0 | 1.050 \\[1.040, 1.060\\] | slower | 2990.0 | 90% |" in note
     assert "- The time cap was hit after 5 rounds." in note
     assert "| transformer.h.7 | oom | out of memory |" in note
     assert "python -m bench publish" in note
+
+
+def test_the_description_says_what_of_each_chain_a_placement_covers(results: Path) -> None:
+    trials = (ok_trial("none", 0), ok_trial("encoder.block.0..1:each", 1), ok_trial("decoder.block.0.mlp", 2))
+    _, study, frontier = make_all(results, trials)
+    chains = tuple(
+        ChainInfo(name=name, units=(f"{name}.block.0", f"{name}.block.1"), kinds={"mlp": ("mlp",)})
+        for name in ("encoder", "decoder")
+    )
+    note = describe(replace(study, chains=chains), frontier, limit=8000)
+    assert "| placement | encoder | decoder |\n|---|---|---|\n| encoder.block.0..1:each | 2/2 | 0/2 |" in note
+    assert "| decoder.block.0.mlp | 0/2 | 1/2 mlp |" in note
+    assert "Modules inside" not in describe(replace(study, chains=chains[:1]), frontier, limit=8000)
+
+
+def test_the_reference_has_no_verdict(published: Published) -> None:
+    assert "verdict" not in children_of(published)["id000000"].data.tags
 
 
 def test_tables_and_plots_are_artifacts_of_the_parent(published: Published) -> None:

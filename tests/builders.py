@@ -85,6 +85,7 @@ def make_records(
     process: str | None = None,
     stopped: str | None = "tight",
     torn_round: int | None = None,
+    first_round: int = 0,
 ) -> Records:
     """What one process of one execution writes. Join several processes or executions with `join_records`.
 
@@ -96,6 +97,7 @@ def make_records(
         process: id of the process; one of its own for each execution when left out.
         stopped: reason of the Stopped record at the end; None leaves it out, as a kill would.
         torn_round: this round has its samples but was never done.
+        first_round: number of the first round; rounds of one execution are numbered through.
     """
     times, peaks, outcomes = times or {}, peaks or {}, outcomes or {}
     origin: dict[str, Any] = {
@@ -112,9 +114,10 @@ def make_records(
     for number in range(rounds):
         in_round = ((p, of_placement[number]) for p, of_placement in times.items() if number < len(of_placement))
         present = ((placement, time_ms) for placement, time_ms in in_round if time_ms is not None)
-        entries += (_time(origin, p, number, position, ms) for position, (p, ms) in enumerate(present))
-        if number != torn_round:
-            entries.append(RoundDone(**origin, round=number))
+        named = first_round + number
+        entries += [_time(origin, p, named, position, ms) for position, (p, ms) in enumerate(present)]
+        if named != torn_round:
+            entries.append(RoundDone(**origin, round=named))
     entries += (
         OutcomeRecord(**origin, placement=placement, outcome=outcome, reason=reason, stage="time")
         for placement, (outcome, reason) in outcomes.items()

@@ -13,6 +13,7 @@ VERBS = {
     "sweep": "measure the frontier of a model: model=gpt2 device=auto protocol=full …",
     "publish": "rebuild the MLflow runs of a study from its directory: study=…",
     "plots": "redraw the plots and tables of a study from its records: study=…",
+    "selftest": "try the protocol on equal placements and injected delays: simulated.studies=1000 real.run=true",
     "ui": "open MLflow on the studies: port=5000",
 }
 

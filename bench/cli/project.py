@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from typing import Any
 from rich.console import Console
 
 from bench.frontier import Frontier, build_frontier, read_frontier, write_frontier
+from bench.frontier.store import source_digest
+from bench.placement.coverage import placement_coverage
 from bench.records import read_records, read_study
 from bench.report import render_table, write_plots, write_table
-from bench.spec import SpecError, from_mapping, to_mapping
+from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
 from bench.track.uri import store_scheme
 
@@ -33,30 +35,42 @@ class Tracker:
 class StudyView:
     directory: Path
     frontier: Frontier
+    chains: tuple[ChainInfo, ...]
+    """The model's, as its placements name them."""
     plot: Path | None
     """The picture to look at first; None where nothing was measured."""
 
     def data(self) -> Any:
-        return to_mapping(self.frontier)
+        """The frontier as JSON values, and `coverage`: placement → modules covered of all, by chain and kind."""
+        return to_mapping(self.frontier) | {"coverage": coverage_data(self.frontier, self.chains)}
 
     def print(self) -> None:
         if sys.stdout.isatty():
-            Console().print(render_table(self.frontier))
+            Console().print(render_table(self.frontier, self.chains))
         else:
-            write_table(self.frontier, sys.stdout)
+            write_table(self.frontier, sys.stdout, chains=self.chains)
         print(f"\nstudy: {shown(self.directory)}")
         if self.plot is not None:
             print(f"plot:  {shown(self.plot)}")
 
 
+def coverage_data(frontier: Frontier, chains: Sequence[ChainInfo]) -> dict[str, list[dict[str, Any]]]:
+    """Placement → one entry a chain and kind: `chain`, `kind` (`units`, `mlp` …), `num_covered`, `num_modules`."""
+    return {
+        trial.placement: [to_mapping(entry) for entry in placement_coverage(chains, trial.placement)]
+        for trial in frontier.trials
+    }
+
+
 def draw(directory: Path) -> StudyView:
     """Builds the frontier from the study's records and writes its files and plots."""
     study = read_study(directory)
+    built_from = source_digest(directory)
     frontier = build_frontier(study, read_records(directory))
-    write_frontier(directory, frontier)
+    write_frontier(directory, frontier, built_from=built_from)
     pictures = write_plots(directory, study, frontier)
     plot = next((path for path in pictures if path.suffix == ".png"), None)
-    return StudyView(directory=directory, frontier=frontier, plot=plot)
+    return StudyView(directory=directory, frontier=frontier, chains=study.chains, plot=plot)
 
 
 def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:

@@ -14,7 +14,9 @@ from bench.frontier.reference import measured_reference as measured_reference
 from bench.frontier.store import (
     CSV_FILE as CSV_FILE,
     FRONTIER_FILE as FRONTIER_FILE,
+    load_frontier as load_frontier,
     read_frontier as read_frontier,
+    source_digest as source_digest,
     write_frontier as write_frontier,
 )
 from bench.frontier.trials import OK as OK, PENDING as PENDING, summarize_trials as summarize_trials

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from bench.frontier.hypervolume import PEAK_RATIO_BOUND, TIME_RATIO_BOUND, domin
 from bench.frontier.knee import knee_index
 from bench.frontier.notes import frontier_notes
 from bench.frontier.reference import measured_reference
+from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, summarize_trials
 from bench.frontier.types import Frontier, Hypervolume, Trial
-from bench.records import ExecutionStarted, Records, TimeSample, study_path
+from bench.records import ExecutionStarted, Records, kept_samples, study_path
 from bench.spec import StudySpec, flat_controls
 from bench.stats import paired_ratios
 
@@ -43,6 +45,7 @@ def build_frontier(study: StudySpec, records: Records) -> Frontier:
         frontier=tuple(trial.placement for trial in frontier),
         knee=frontier[knee].placement if knee is not None else None,
         hypervolume=_hypervolume(trials, reference),
+        drift=reference_drift(study, records, reference),
         capacity_bytes=_capacity_bytes(study, records),
         notes=frontier_notes(study, records, trials, reference),
         controls=flat_controls(study.controls),
@@ -64,8 +67,13 @@ def _judge(trials: Sequence[Trial], records: Records, reference: str | None) -> 
     )
     confidence: dict[str, float | None] = {}
     if reference is not None:
-        ratios = paired_ratios((s for s in records.of(TimeSample) if s.placement in kept), reference)
-        confidence = frontier_confidence(records, ratios, {trial.placement: _peak(trial) for trial in valid})
+        ratios = paired_ratios((s for s in kept_samples(records) if s.placement in kept), reference)
+        confidence = frontier_confidence(
+            records,
+            ratios,
+            centres={trial.placement: math.log(_point(trial)[0]) for trial in valid},
+            peaks={trial.placement: _peak(trial) for trial in valid},
+        )
     return tuple(
         dataclasses.replace(
             trial,

@@ -1,7 +1,8 @@
 """How surely a placement is on the frontier: the share of resampled studies in which it is.
 
 The peaks are exact and stay; the rounds are drawn again. A draw takes whole rounds, the same for all placements, so a
-slow moment that hit several placements stays shared; from each execution it takes as many rounds as that one has.
+slow moment that hit several placements stays shared. Where there are several executions, they are drawn first, and from
+each as many rounds as it has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.frontier.dominance import nondominated_rows
-from bench.records import Records, RoundDone
+from bench.records import Records, kept_rounds
 from bench.stats import MIN_PAIRS, PairedRatio
 
 NUM_RESAMPLES = 2000
@@ -21,12 +22,15 @@ SEED = 20150
 TIE_DECIMALS = 12
 """Log ratios closer than this are equal: sums of the same numbers may differ in their last digits."""
 
-Round = tuple[int, str, int]
-"""Execution, process, number of the round."""
+Round = tuple[int, int]
+"""Execution, number of the round."""
 
 
 def frontier_confidence(
-    records: Records, ratios: Mapping[str, Sequence[PairedRatio]], peaks: Mapping[str, int]
+    records: Records,
+    ratios: Mapping[str, Sequence[PairedRatio]],
+    centres: Mapping[str, float],
+    peaks: Mapping[str, int],
 ) -> dict[str, float | None]:
     """Placement → share of resamples in which no other placement of `peaks` dominates it.
 
@@ -35,18 +39,20 @@ def frontier_confidence(
         ratios: paired ratios of at least each placement in `peaks`. A study may have been extended by placements
             measured beside the reference alone: each ratio is the mean over those drawn rounds which have it, and the
             placement's mean over all of its rounds where none was drawn.
+        centres: placement → logarithm of its ratio as the study states it, around which the means of draws are laid.
         peaks: valid placement → peak bytes.
 
     Returns:
         None for a placement with fewer than MIN_PAIRS ratios: two rounds drawn again say nothing about the next one.
     """
     placements = list(peaks)
-    complete = sorted({(done.execution, done.process, done.round) for done in records.of(RoundDone)})
+    complete = sorted({(done.execution, done.round) for done in kept_rounds(records)})
     if not placements or not complete:
         return dict.fromkeys(placements)
     log_ratios = _table(complete, [ratios[placement] for placement in placements])
     overall = np.array([np.mean([ratio.log_ratio for ratio in ratios[placement]]) for placement in placements])
-    means = np.round(_resampled_means(_draws(complete), log_ratios, overall), TIE_DECIMALS)
+    moved = np.array([centres[placement] for placement in placements]) - overall
+    means = np.round(_resampled_means(_draws(complete), log_ratios, overall) + moved, TIE_DECIMALS)
     kept = nondominated_rows(means, np.array([peaks[placement] for placement in placements], dtype=np.float64))
     shares = kept.mean(axis=0)
     return {
@@ -61,7 +67,7 @@ def _table(complete: Sequence[Round], ratios: Sequence[Sequence[PairedRatio]]) -
     table = np.full((len(complete), len(ratios)), np.nan)
     for column, of_placement in enumerate(ratios):
         for ratio in of_placement:
-            index = row.get((ratio.execution, ratio.process, ratio.round))
+            index = row.get((ratio.execution, ratio.round))
             if index is not None:
                 table[index, column] = ratio.log_ratio
     return table
@@ -70,9 +76,10 @@ def _table(complete: Sequence[Round], ratios: Sequence[Sequence[PairedRatio]]) -
 def _draws(complete: Sequence[Round]) -> npt.NDArray[np.float64]:
     """How often each round was drawn, resamples × rounds; `complete` is sorted by execution."""
     generator = np.random.default_rng(SEED)
-    sizes = Counter(execution for execution, _, _ in complete)
+    sizes = list(Counter(execution for execution, _ in complete).values())
+    times_drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=NUM_RESAMPLES)
     return np.hstack(
-        [generator.multinomial(size, np.full(size, 1 / size), size=NUM_RESAMPLES) for size in sizes.values()]
+        [generator.multinomial(times_drawn[:, i] * size, np.full(size, 1 / size)) for i, size in enumerate(sizes)]
     ).astype(np.float64)
 
 

@@ -31,11 +31,15 @@ def merge_records(studies_and_records: Iterable[tuple[StudySpec, Records]]) -> t
     )
     entries: list[Record] = []
     damaged: list[int] = []
+    telemetry_notes: list[str] = []
     for _, records in parts:
         offset = 1 + max((entry.execution for entry in entries), default=-1)
         entries += (dataclasses.replace(entry, execution=entry.execution + offset) for entry in records.entries)
         damaged += records.damaged_lines
-    return merged, Records(entries=tuple(entries), damaged_lines=tuple(damaged))
+        telemetry_notes += records.telemetry_notes
+    return merged, Records(
+        entries=tuple(entries), damaged_lines=tuple(damaged), telemetry_notes=tuple(dict.fromkeys(telemetry_notes))
+    )
 
 
 def _check_same_key(first: StudySpec, other: StudySpec) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from bench.frontier.plausibility import implausible
+from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
 from bench.frontier.types import Trial
-from bench.records import PLAIN, TIME_CAP, MemorySample, Records, Stopped, TimeSample
+from bench.records import PLAIN, TIME_CAP, MemorySample, Records, RoundDiscarded, Stopped, kept_samples
 from bench.spec import StudySpec
-from bench.stats import RatioEstimate, half_width, sample_time_ms
+from bench.stats import sample_time_ms
+from bench.stats.stopping import STALLED
 
 PLATEAU_SHARE = 0.001
 """Peaks at most this share above the lowest of them are one plateau."""
@@ -28,11 +31,16 @@ def frontier_notes(
         *_unmeasured(trials),
         *_other_reference(study, trials, reference),
         *_time_cap(records, trials, reference),
+        *_stalled(records),
+        *_drift(study, records, reference),
+        *_discarded(records),
+        *implausible(records),
         *_unlowered_peak(trials),
         *_plateaus(trials),
         *_differing_peaks(records, trials),
         *_unsteady_reference(records, reference),
         *_other_kernels(study, records),
+        *records.telemetry_notes,
         *_damaged_lines(records),
     )
 
@@ -84,11 +92,40 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     return [sentence if len(known) == len(widths) else f"{sentence}, and {too_few}"]
 
 
+def _stalled(records: Records) -> list[str]:
+    stalled = [stop for stop in records.of(Stopped) if stop.reason == STALLED]
+    widths = [width for stop in stalled for width in stop.half_widths.values() if width is not None]
+    if not widths:
+        return []
+    rounds = " and ".join(str(stop.rounds) for stop in stalled)
+    reached = f"the widest is ± {100 * max(widths):.1f} %"
+    return [f"intervals had stopped shrinking after {rounds} rounds: {reached}, and more rounds would not help"]
+
+
+def _drift(study: StudySpec, records: Records, reference: str | None) -> list[str]:
+    drift = reference_drift(study, records, reference)
+    if not drift:
+        return []
+    aim = 100 * study.controls.protocol.target_half_width
+    return [
+        f"the study drifted: the step time of the sentinel {reference} changed its level by {100 * drift:.0f} %, more "
+        f"than the ± {aim:g} % aimed at; paired ratios hold, absolute times do not"
+    ]
+
+
+def _discarded(records: Records) -> list[str]:
+    discarded: list[RoundDiscarded] = records.of(RoundDiscarded)
+    if not discarded:
+        return []
+    reasons = ", ".join(dict.fromkeys(record.reason for record in discarded))
+    return [f"{_count(len(discarded), 'round')} discarded and measured again: {reasons}"]
+
+
 def _half_width(trial: Trial) -> float | None:
     interval = trial.time_ratio_interval
     if trial.time_ratio is None or interval is None:
         return None
-    return half_width(RatioEstimate(ratio=trial.time_ratio, interval=(interval.low, interval.high)))
+    return max(interval.high - trial.time_ratio, trial.time_ratio - interval.low) / trial.time_ratio
 
 
 def _unlowered_peak(trials: Sequence[Trial]) -> list[str]:
@@ -134,7 +171,7 @@ def _differing_peaks(records: Records, trials: Sequence[Trial]) -> list[str]:
 
 def _unsteady_reference(records: Records, reference: str | None) -> list[str]:
     times: dict[str, list[float]] = defaultdict(list)
-    for sample in records.of(TimeSample):
+    for sample in kept_samples(records):
         if sample.placement == reference:
             times[sample.process].append(sample_time_ms(sample))
     spread = max((max(of_process) / min(of_process) - 1 for of_process in times.values()), default=0.0)

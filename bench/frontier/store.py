@@ -4,44 +4,120 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
+import hashlib
 import io
 import json
 from pathlib import Path
 from typing import Any
 
+import bench.stats
+from bench.frontier.build import build_frontier
 from bench.frontier.types import Frontier, Interval, Trial
-from bench.records import DamagedStudyError, replace_text, write_json
+from bench.records import (
+    SAMPLES_FILE,
+    STUDY_FILE,
+    TELEMETRY_SUMMARY_FILE,
+    DamagedStudyError,
+    read_records,
+    read_study,
+    replace_text,
+    write_json,
+)
 from bench.spec import SCHEMA_VERSION, SpecError, from_mapping, to_mapping
 
 FRONTIER_FILE = "frontier.json"
 CSV_FILE = "frontier.csv"
 GENERATOR_SEPARATOR = "; "
+REMEDY = "build it again from the study's records: python -m bench plots study=…"
+SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE)
+"""What a frontier is built from."""
 
 
-def write_frontier(directory: Path, frontier: Frontier) -> None:
-    write_json(directory / FRONTIER_FILE, {"schema_version": SCHEMA_VERSION} | to_mapping(frontier))
+def load_frontier(directory: Path) -> Frontier:
+    """The frontier as the study's records have it now: `frontier.json` where it is of these, else built anew.
+
+    Nothing is written: a reader need not own the directory, and a worker may be writing to it.
+
+    Raises:
+        DamagedStudyError: `study.json` cannot be read.
+    """
+    try:
+        data = _read_data(directory / FRONTIER_FILE)
+        if data.pop("built_from", None) == source_digest(directory):
+            return _frontier(data, directory / FRONTIER_FILE)
+    except DamagedStudyError:
+        pass  # The records are the truth.
+    return build_frontier(read_study(directory), read_records(directory))
+
+
+def source_digest(directory: Path) -> str:
+    """Hex over the files that a frontier is built from, and over the code that builds it.
+
+    Contents and not times of change: a copy or a checkout of a study directory keeps the one and not the other.
+    """
+    digest = hashlib.sha256(_code_digest())
+    for name in SOURCES:
+        try:
+            content = (directory / name).read_bytes()
+        except FileNotFoundError:
+            content = b""
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()[:32]
+
+
+def write_frontier(directory: Path, frontier: Frontier, *, built_from: str | None = None) -> None:
+    """Writes both files.
+
+    Args:
+        directory: the study directory.
+        frontier: its frontier.
+        built_from: `source_digest` from before the records were read, so that what is added meanwhile makes the file
+            outdated; None for a frontier that `load_frontier` is never to take as it is.
+    """
+    head = {"schema_version": SCHEMA_VERSION} | ({"built_from": built_from} if built_from else {})
+    write_json(directory / FRONTIER_FILE, head | to_mapping(frontier))
     replace_text(directory / CSV_FILE, _csv(frontier))
 
 
 def read_frontier(directory: Path) -> Frontier:
-    """Raises DamagedStudyError when `frontier.json` is absent, unreadable or of another schema."""
+    """`frontier.json` as it is. Raises DamagedStudyError when it is absent, unreadable or of another schema."""
     path = directory / FRONTIER_FILE
-    remedy = "build it again from the study's records"
+    data = _read_data(path)
+    data.pop("built_from", None)
+    return _frontier(data, path)
+
+
+def _read_data(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DamagedStudyError(f"{directory}: no {FRONTIER_FILE}; {remedy}") from None
+        raise DamagedStudyError(f"{path.parent}: no {FRONTIER_FILE}; {REMEDY}") from None
     except ValueError as error:
-        raise DamagedStudyError(f"{path}: not JSON ({error}); {remedy}") from None
+        raise DamagedStudyError(f"{path}: not JSON ({error}); {REMEDY}") from None
     version = data.pop("schema_version", None) if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}; {remedy}")
+        raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}; {REMEDY}")
+    return data
+
+
+def _frontier(data: dict[str, Any], path: Path) -> Frontier:
     # The values of the controls are of any kind, which `from_mapping` has no rule for.
-    controls = data.get("controls")
+    controls: Any = data.get("controls")
     try:
         return dataclasses.replace(from_mapping(Frontier, data | {"controls": {}}), controls=controls)
     except SpecError as error:
-        raise DamagedStudyError(f"{path}: {error}; {remedy}") from None
+        raise DamagedStudyError(f"{path}: {error}; {REMEDY}") from None
+
+
+@functools.cache
+def _code_digest() -> bytes:
+    """Over the sources that turn records into a frontier: what another version of them built is outdated."""
+    folders = [Path(__file__).parent, *map(Path, bench.stats.__path__)]
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in folder.glob("*.py")):
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
 
 
 def _csv(frontier: Frontier) -> str:

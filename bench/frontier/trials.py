@@ -7,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.frontier.reference import measured_reference
+from bench.frontier.series import series_steadiness, steadiness_text
+from bench.frontier.steadiness import SLOWING, UNSTEADY, WARMING, Steadiness
 from bench.frontier.types import Interval, Trial
-from bench.records import MemorySample, OutcomeRecord, Records, TimeSample
+from bench.records import MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
 from bench.spec import PlacementEntry, StudySpec
-from bench.stats import PairedRatio, paired_ratios, ratio_interval
+from bench.stats import PairedRatio, estimate_paired, judge, paired_ratios
 
-OK = "ok"
+OK, UNSTABLE = "ok", "unstable"
 PENDING = "pending"
 """Outcome of a placement that the study has not finished with. Deliberately outside `bench.spec.OUTCOMES`: it says
 nothing about the placement."""
@@ -30,7 +32,7 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
     for memory in records.of(MemorySample):
         weighed[memory.placement].append(memory)
     timed: dict[str, list[TimeSample]] = defaultdict(list)
-    for sample in records.of(TimeSample):
+    for sample in kept_samples(records):
         timed[sample.placement].append(sample)
     # Samples of failed placements stay out, also out of the ratios: what is wrong with them may be their times.
     valid = [sample for placement, samples in timed.items() if placement not in outcomes for sample in samples]
@@ -43,7 +45,10 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
         missing = _missing(weighed.get(placement, ()), timed.get(placement, ()), ratios.get(placement, ()))
         if missing:
             return _unscored(entry, PENDING, missing)
-        return _scored(entry, weighed[placement], timed[placement], ratios[placement])
+        steadiness = series_steadiness(study, records, placement, reference)
+        if steadiness.word == UNSTEADY and placement != reference:
+            return _unscored(entry, UNSTABLE, steadiness_text(steadiness))
+        return _scored(study, entry, weighed[placement], timed[placement], ratios[placement], steadiness, reference)
 
     return tuple(summarize(entry) for entry in study.placements)
 
@@ -63,14 +68,21 @@ def _unscored(entry: PlacementEntry, outcome: str, reason: str) -> Trial:
 
 
 def _scored(
+    study: StudySpec,
     entry: PlacementEntry,
     memory: Sequence[MemorySample],
     times: Sequence[TimeSample],
     ratios: Sequence[PairedRatio],
+    steadiness: Steadiness,
+    reference: str | None,
 ) -> Trial:
     # One pass stands for all its numbers, so that they add up; a note says where passes differ.
     highest = max(memory, key=lambda sample: sample.peak_allocated_bytes)
-    estimate = ratio_interval([ratio.log_ratio for ratio in ratios])
+    estimate = estimate_paired(ratios)
+    assert estimate is not None, "a scored placement was paired"
+    is_reference = entry.text == reference
+    unsteady = steadiness_text(steadiness) if steadiness.word in (WARMING, SLOWING) else ""
+    verdict = None if is_reference else judge(estimate, study.controls.protocol.target_half_width, unsteady)
     return Trial(
         placement=entry.text,
         id=entry.id,
@@ -83,6 +95,11 @@ def _scored(
         time_ratio_interval=Interval(low=estimate.interval[0], high=estimate.interval[1])
         if estimate.interval
         else None,
+        verdict=verdict.word if verdict else None,
+        verdict_reason=verdict.reason if verdict else None,
+        steadiness=steadiness.word,
+        spread_within=None if is_reference else estimate.spread.within,
+        spread_between=None if is_reference else estimate.spread.between,
         peak_allocated_bytes=highest.peak_allocated_bytes,
         persistent_bytes=highest.persistent_bytes,
         retained_bytes=highest.retained_bytes,

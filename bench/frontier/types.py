@@ -27,8 +27,21 @@ class Trial:
     step_time_ms: float | None = None
     """Median of the timed steps."""
     time_ratio: float | None = None
-    """Geometric mean of step time over the reference's in the same round and process; 1.0 for the reference."""
+    """Step time over the reference's in the same round, the Hodges–Lehmann centre over rounds; 1.0 for the
+    reference."""
     time_ratio_interval: Interval | None = None
+    """At 95 %."""
+    verdict: str | None = None
+    """`faster`, `slower`, `same` or `unclear` against the reference, by the procedure of docs/measurement.md; None for
+    the reference itself."""
+    verdict_reason: str | None = None
+    steadiness: str | None = None
+    """`flat`, `warming`, `slowing`, `unsteady` or `unknown` (too few rounds): how the ratio went over the rounds of an
+    execution, the worst of all executions; for the reference, how its step time went."""
+    spread_within: float | None = None
+    """Standard deviation of log ratios from round to round of one execution."""
+    spread_between: float | None = None
+    """Standard deviation from execution to execution beyond that; None with one execution."""
     peak_allocated_bytes: int | None = None
     persistent_bytes: int | None = None
     retained_bytes: int | None = None
@@ -67,6 +80,9 @@ class Frontier:
     """Placement texts on the frontier, from highest peak to lowest."""
     knee: str | None
     hypervolume: Hypervolume | None
+    drift: float | None
+    """Share by which the reference's step time changed its level during an execution, the largest; 0 where it stayed
+    within the precision aimed at, None where there were too few rounds to see it. A study with drift is marked."""
     capacity_bytes: int | None
     """Memory of the device; None where it is unknown."""
     notes: tuple[str, ...]

@@ -83,7 +83,7 @@ def test_number_of_placements_for_gpt2(composed: Compose, overrides: list[str], 
 @pytest.mark.parametrize("model", [model for model in MODELS if model.endswith("-tiny")])
 def test_tiny_models_are_quick_unless_told_otherwise(composed: Compose, model: str) -> None:
     quick = composed([f"model={model}"])
-    assert quick == composed([f"model={model}", "protocol=quick", "placements=quick"])
+    assert quick == composed([f"model={model}", "protocol=quick"])
     assert composed([f"model={model}", "protocol=full"])["protocol"]["executions"] == 2
 
 

@@ -50,22 +50,29 @@ def test_rounds_are_drawn_together_so_shared_noise_makes_nothing_unsure() -> Non
     assert confidences(records)["b"] == 0.0
 
 
-def test_each_execution_keeps_its_number_of_rounds_in_a_draw() -> None:
-    # With one round each, a draw that keeps both executions can only be the study itself.
+def test_executions_are_drawn_before_their_rounds() -> None:
+    # In the first execution `a` always wins, in the second always `b`, by as much: what the next one would say is open,
+    # though each execution by itself is sure.
     records = join_records(
         *(
-            make_records({"none": [100.0], "a": [a], "b": [110.0]}, {"none": 80, "a": 40, "b": 40}, execution=execution)
-            for execution, a in enumerate((100.0, 109.0, 120.0))
+            make_records(
+                {"none": [100.0] * 9, "a": [a] * 9, "b": [210 - a] * 9},
+                {"none": 80, "a": 40, "b": 40},
+                execution=execution,
+            )
+            for execution, a in enumerate((100.0, 110.0))
         )
     )
-    assert confidences(records)["a"] == 1.0
-    assert confidences(records)["b"] == 0.0
+    share = confidences(records)["a"]
+    assert share is not None
+    # Twice the first in a quarter of the draws, twice the second in another, one of each in the rest, where they tie.
+    assert share == pytest.approx(0.75, abs=0.03)
 
 
 def test_placements_measured_beside_the_reference_alone_are_judged_with_the_others() -> None:
     records = join_records(
         make_records({"none": [100.0] * 3, "a": [110.0, 111.0, 112.0]}, {"none": 80, "a": 40}),
-        make_records({"none": [200.0] * 3, "b": [260.0, 262.0, 264.0]}, {"b": 60}, process="extension"),
+        make_records({"none": [200.0] * 3, "b": [260.0, 262.0, 264.0]}, {"b": 60}, process="extension", first_round=3),
     )
     assert confidences(records) == {"none": 1.0, "a": 1.0, "b": 0.0}
 
@@ -82,7 +89,7 @@ def test_a_round_that_was_cut_short_is_not_drawn() -> None:
 def test_a_placement_with_no_complete_round_counts_by_its_point_estimate() -> None:
     records = join_records(
         make_records({"none": [100.0] * 3, "a": [120.0] * 3}, {"none": 80, "a": 40}),
-        make_records({"none": [100.0], "b": [110.0]}, {"b": 40}, process="killed", torn_round=0),
+        make_records({"none": [100.0], "b": [110.0]}, {"b": 40}, process="killed", torn_round=3, first_round=3),
     )
     shares = confidences(records)
     assert shares["a"] == 0.0

@@ -33,7 +33,12 @@ from bench.step.precision import PRECISIONS
 from bench.step.sources import source_digest
 
 ALLOCATOR_VARIABLES = ("MALLOC_", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+OPENMP_VARIABLES = ("GOMP_", "KMP_", "OMP_WAIT_POLICY")
 Scalar = str | int | float | bool | None
+
+
+def _variables(prefixes: tuple[str, ...]) -> dict[str, Scalar]:
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}
 
 
 def own_controls(
@@ -72,7 +77,8 @@ def own_controls(
             kind=device.type,
             index=device.index or 0,
             threads=torch.get_num_threads(),
-            allocator={n: v for n, v in sorted(os.environ.items()) if n.startswith(ALLOCATOR_VARIABLES)},
+            allocator=_variables(ALLOCATOR_VARIABLES),
+            openmp=_variables(OPENMP_VARIABLES),
         ),
         protocol=protocol,
         facts=Facts(

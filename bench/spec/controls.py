@@ -80,6 +80,8 @@ class DeviceSpec:
     allocator: Settings = field(default_factory=dict)
     """Environment variables that set the allocator up (`PYTORCH_CUDA_ALLOC_CONF`, glibc's `MALLOC_…`); they are given
     to the worker when it starts."""
+    openmp: Settings = field(default_factory=dict)
+    """Environment variables that set the OpenMP runtime up (`GOMP_SPINCOUNT`, `OMP_WAIT_POLICY`), given likewise."""
     memory_limit_bytes: int | None = None
     """Bytes the step may allocate in all: `set_per_process_memory_fraction` on CUDA, `RLIMIT_DATA` beyond what the
     libraries take on the CPU, where the C allocator's fragmentation counts too. None leaves the device's own limit."""

@@ -44,9 +44,15 @@ def judge(estimate: RatioEstimate | None, target_half_width: float, unsteady: st
     furthest = max(high - 1, 1 - low)
     if furthest <= margin:  # 5
         return Verdict(word=SAME, reason=f"within ± {_percent(furthest)} (95 %)")
-    return Verdict(  # 6
-        word=UNCLEAR, reason=f"{_percent(1 - low)} faster to {_percent(high - 1)} slower are both possible (95 %)"
-    )
+    return Verdict(word=UNCLEAR, reason=_possible(low, high))  # 6
+
+
+def _possible(low: float, high: float) -> str:
+    if low > 1 or high < 1:
+        word = "slower" if low > 1 else "faster"
+        near, far = sorted((abs(1 - low), abs(high - 1)))
+        return f"{_percent(near)} to {_percent(far)} {word} at 95 %, but 97 % allows no difference too"
+    return f"{_percent(1 - low)} faster to {_percent(high - 1)} slower are all possible (95 %)"
 
 
 def _percent(share: float) -> str:

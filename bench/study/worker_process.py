@@ -46,8 +46,9 @@ class WorkerError(RuntimeError):
 
 
 def worker_environment(controls: Controls) -> dict[str, str]:
-    allocator = {name: str(value) for name, value in controls.device.allocator.items()}
-    return {**os.environ, **QUIET, **allocator, "BENCH_PARENT_PID": str(os.getpid())}
+    device = controls.device
+    settings = {name: str(value) for name, value in (*device.allocator.items(), *device.openmp.items())}
+    return {**os.environ, **QUIET, **settings, "BENCH_PARENT_PID": str(os.getpid())}
 
 
 WORKER = "bench.worker"

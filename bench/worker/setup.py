@@ -35,13 +35,14 @@ def set_up_process(controls: Controls) -> torch.device:
     """Threads, allocator bound and device as the controls say, and the lock on the device; returns the device.
 
     Raises:
-        SpecError: the device is not there or stays busy, or the allocator settings differ from those of this process.
+        SpecError: the device is not there or stays busy, or allocator or OpenMP settings differ from this process's.
     """
     device = torch_device(controls)
     _hold_device(controls)
-    for name, value in controls.device.allocator.items():
-        if os.environ.get(name) != str(value):
-            raise SpecError(f"device.allocator.{name}: start the worker with {name}={value} in its environment")
+    for option, settings in (("allocator", controls.device.allocator), ("openmp", controls.device.openmp)):
+        for name, value in settings.items():
+            if os.environ.get(name) != str(value):
+                raise SpecError(f"device.{option}.{name}: start the worker with {name}={value} in its environment")
     torch.set_num_threads(controls.device.threads)
     if controls.device.memory_limit_bytes is not None:
         limit_memory(controls.device.memory_limit_bytes, device)

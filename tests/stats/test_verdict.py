@@ -38,7 +38,9 @@ def test_verdict_follows_from_the_intervals(
 
 def test_same_needs_evidence_and_says_how_much_it_has() -> None:
     assert judge(estimate((0.994, 1.008)), 0.01).reason == "within ± 0.8 % (95 %)"
-    assert judge(estimate((0.5, 1.6)), 0.01).reason == "50 % faster to 60 % slower are both possible (95 %)"
+    assert judge(estimate((0.5, 1.6)), 0.01).reason == "50 % faster to 60 % slower are all possible (95 %)"
+    reason = judge(estimate((1.001, 1.05), (0.999, 1.06)), 0.01).reason
+    assert reason == "0.1 % to 5 % slower at 95 %, but 97 % allows no difference too"
 
 
 def test_too_few_rounds_decide_nothing() -> None:

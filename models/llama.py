@@ -15,7 +15,7 @@ from models.text import check_positions, draw_lengths, draw_tokens
 if TYPE_CHECKING:
     from transformers import LlamaConfig
 
-LIBRARY = "transformers"
+LIBRARY = ("transformers", "peft")
 SHAPE = ("sequence_length",)
 KINDS: Mapping[str, tuple[str, ...]] = {
     "attention": ("self_attn",),

@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import os
+
+# Before anything loads OpenMP. Tests run side by side on few cores, where threads that spin for each other take most of
+# the time; workers get the same by conf/device.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
+
 from pathlib import Path
 
 import pytest

@@ -30,6 +30,7 @@ def frontier_notes(
     return (
         *_unmeasured(trials),
         *_other_reference(study, trials, reference),
+        *_variable_lengths(study),
         *_time_cap(records, trials, reference),
         *_stalled(records),
         *_drift(study, records, reference),
@@ -70,6 +71,14 @@ def _why_unscored(trials: Sequence[Trial], placement: str) -> str:
     if trial.outcome == "oom":
         return f"did not fit ({trial.reason})"
     return f"has no result ({trial.outcome}: {trial.reason})"
+
+
+def _variable_lengths(study: StudySpec) -> list[str]:
+    if study.controls.workload.lengths != "variable":
+        return []
+    return [
+        "micro-batches of a step differ in length: the peak is that of the longest, the step time that of all of them"
+    ]
 
 
 def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) -> list[str]:

@@ -1,5 +1,6 @@
 """Clocks, steady state, allocator peaks, counted operations, and what is known of the machine."""
 
+from bench.measure.allocator import allocator_state as allocator_state
 from bench.measure.clock import time_steps as time_steps
 from bench.measure.environment import environment_record as environment_record
 from bench.measure.memory import MemoryReading as MemoryReading, measure_memory as measure_memory

@@ -10,7 +10,7 @@ import re
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import torch
 
 from bench.measure.gpu_facts import cuda_facts
 from bench.measure.machine import Value, cpu_model, machine_facts, memory_limit_bytes
+from bench.spec import SpecError
 
 VARIABLES = ("OMP_", "GOMP_", "MKL_", "KMP_", "MALLOC_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "TORCH_")
 """Prefixes of environment variables that change how a step runs; no variable but these and the next is recorded."""
@@ -45,12 +46,16 @@ def capacity_bytes(device: torch.device, root: Path = ROOT) -> int | None:
     return machine if limit is None else min(machine, limit)
 
 
-def library_versions(library: str) -> dict[str, str]:
+def library_versions(libraries: Sequence[str]) -> dict[str, str]:
+    """Raises SpecError for a library that is no installed distribution."""
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     if torch.version.cuda:
         versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
-    if library != "torch":
-        versions[library] = metadata.version(library)
+    for library in libraries:
+        try:
+            versions.setdefault(library, metadata.version(library))
+        except metadata.PackageNotFoundError:
+            raise SpecError(f"LIBRARY: no distribution {library!r} is installed; name it as pip does") from None
     return versions
 
 

@@ -83,7 +83,7 @@ def own_controls(
         protocol=protocol,
         facts=Facts(
             device_name=device_name(device),
-            versions=library_versions("torch") | _digests(step, model),
+            versions=library_versions(("torch",)) | _digests(step, model),
             attention_kernels=seen.attention_ops,
             fused_optimizer=fused,
         ),

@@ -52,7 +52,7 @@ class WarmedUp(Record):
     placement: str
     step_times_ms: tuple[float, ...]
     settled: bool
-    """Whether step time had settled when warm-up ended; False when it ended at `warmup_steps_max`."""
+    """Whether step time and allocator had settled when warm-up ended; False when it ended at `warmup_steps_max`."""
 
 
 @dataclass(frozen=True, kw_only=True)

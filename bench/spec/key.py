@@ -21,7 +21,9 @@ def control_key(controls: Controls) -> str:
     """
     if controls.facts is None:
         raise ValueError("controls without facts have no key: probe the worker first")
-    text = json.dumps(_canonical(to_mapping(controls)), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    mapping = to_mapping(controls)
+    mapping["device"]["index"] = 0  # which of several equal devices it was is no control
+    text = json.dumps(_canonical(mapping), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 

@@ -42,8 +42,8 @@ class Family:
     chains: Callable[[nn.Module], tuple[ChainInfo, ...]]
     shape: tuple[str, ...] | None
     """Names of sizes that `batch` knows in a workload's shape; None where the family does not say."""
-    library: str
-    """Distribution whose version is part of the control key."""
+    libraries: tuple[str, ...]
+    """Distributions whose versions are part of the control key."""
     draws_globally: bool = False
     """Whether `batch` takes no generator, so that the global ones must be seeded before the first micro-batch."""
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -62,13 +62,14 @@ def load_family(spec: ModelSpec) -> Family:
         if not callable(getattr(module, name, None)):
             raise SpecError(f"model.target: {spec.target} has no function {name}()")
     _check_settings(spec, module.build)
+    libraries = getattr(module, "LIBRARY", "torch")
     return Family(
         build=_checked_build(module.build, spec.target),
         batch=_checked_batch(module),
         loss=getattr(module, "loss", default_loss),
         chains=getattr(module, "chains", default_chains),
         shape=getattr(module, "SHAPE", None),
-        library=getattr(module, "LIBRARY", "torch"),
+        libraries=(libraries,) if isinstance(libraries, str) else tuple(libraries),
         draws_globally=not _takes_generator(module.batch),
         sources={} if is_zoo(spec.target) else {SOURCE: _digest(module)},
     )

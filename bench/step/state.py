@@ -38,6 +38,7 @@ class StepState:
         for values, numbers in zip(_optimizer_dicts(step.optimizer), self._numbers, strict=True):
             values.update(numbers)
         step.optimizer.zero_grad(set_to_none=True)
+        step.model.zero_grad(set_to_none=True)  # what another optimizer would clear
         for other, state in zip(step.others, self._others, strict=True):
             other.load_state_dict(copy.deepcopy(state))
         torch.set_rng_state(self._rng)

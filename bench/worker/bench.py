@@ -64,6 +64,7 @@ class Bench:
         """
         undo(self.step.model)
         self.step.optimizer.zero_grad(set_to_none=True)
+        self.step.model.zero_grad(set_to_none=True)  # what another optimizer would clear
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

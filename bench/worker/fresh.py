@@ -29,7 +29,7 @@ def take_turn(bench: Bench, study: StudySpec, work: Work, turn: Turn, journal: J
         weigh_all(bench, [text], work.plain, journal, clock)
     if turn.round is None or text in journal.failed:
         return None
-    warm_up(bench, text, protocol, journal)
+    warm_up(bench, [text], protocol, journal)
     if text in journal.failed:
         return None
     taken = take_sample(bench, text, turn.round, _position(work, turn), protocol, journal, clock)

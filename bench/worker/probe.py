@@ -28,7 +28,7 @@ def device_facts(controls: Controls, device: torch.device, attention_kernels: tu
     family = load_family(controls.model)
     return Facts(
         device_name=device_name(device),
-        versions=library_versions(family.library) | dict(family.sources),
+        versions=library_versions(family.libraries) | dict(family.sources),
         attention_kernels=attention_kernels,
         fused_optimizer=runs_fused(controls.optimizer, device),
     )

@@ -93,7 +93,7 @@ def measure_work(study: StudySpec, work: Work, journal: Journal, clock: Clock, b
     weigh_all(bench, to_weigh, work.plain, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]
     if alive:
-        warm_up(bench, alive[0], study.controls.protocol, journal)
+        warm_up(bench, alive, study.controls.protocol, journal)
         end = run_rounds(bench, study, work, alive, journal, clock)
         stop(journal, clock, end, alive)
 

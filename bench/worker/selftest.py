@@ -70,7 +70,7 @@ class _DelayedStep:
 def time_alone(study: StudySpec, work: Work, journal: Journal, clock: Clock, bench: Bench) -> None:
     """What a worker does of an execution, without weighing."""
     first_step(bench, work.placements, journal)
-    warm_up(bench, work.placements[0], study.controls.protocol, journal)
+    warm_up(bench, work.placements, study.controls.protocol, journal)
     alive = [text for text in work.placements if text not in journal.failed]
     stop(journal, clock, run_rounds(bench, study, work, alive, journal, clock), alive)
 

@@ -1,10 +1,11 @@
-"""The first step of a process, reported apart, and the steps after it until step time settles."""
+"""The first step of a process, reported apart, and the steps after it until step time and allocator settle."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from bench.measure import has_settled, time_steps
+from bench.measure import allocator_state, has_settled, time_steps
 from bench.records import FirstStep, WarmedUp
 from bench.spec import ProtocolSpec
 from bench.worker.bench import Bench
@@ -37,19 +38,32 @@ def first_step(bench: Bench, placements: Sequence[str], journal: Journal) -> Non
         raise FreshProcessNeededError(f"after the failure of {text} in the first step")
 
 
-def warm_up(bench: Bench, placement: str, protocol: ProtocolSpec, journal: Journal) -> None:
-    """Untimed steps of the reference until step time has settled, between the protocol's bounds."""
+def warm_up(bench: Bench, placements: Sequence[str], protocol: ProtocolSpec, journal: Journal) -> None:
+    """Untimed steps of the reference, the first of `placements`, until they have settled, between the protocol's
+    bounds.
 
-    def steps() -> None:
+    On CUDA one step of each other placement follows: the caching allocator asks the driver for the segments of each
+    when it first runs, since the memory passes emptied the cache.
+    """
+
+    def steps(text: str, least: int, most: int) -> None:
         times: list[float] = []
-        with bench.placed(placement):
-            while len(times) < protocol.warmup_steps_max:
-                if len(times) >= protocol.warmup_steps_min and has_settled(times):
-                    break
-                journal.starting("warmup", placement)  # each step is a sign of life
+        states: list[tuple[int, ...]] = []
+        with bench.placed(text):
+            while len(times) < most and not (len(times) >= least and has_settled(times, states)):
+                journal.starting("warmup", text)  # each step is a sign of life
                 times += time_steps(bench.step.run, 1, bench.device).steps_ms
-        settled = has_settled(times)
-        journal.write(WarmedUp, placement=placement, step_times_ms=tuple(round(t, 4) for t in times), settled=settled)
+                states.append(allocator_state(bench.device))
+        journal.write(
+            WarmedUp,
+            placement=text,
+            step_times_ms=tuple(round(t, 4) for t in times),
+            settled=has_settled(times, states),
+        )
 
     if protocol.warmup_steps_max:
-        guarded(bench, journal, "warmup", placement, steps)
+        reference, *others = placements
+        least, most = protocol.warmup_steps_min, protocol.warmup_steps_max
+        guarded(bench, journal, "warmup", reference, partial(steps, reference, least, most))
+        for text in others if bench.device.type == "cuda" else ():
+            guarded(bench, journal, "warmup", text, partial(steps, text, 1, 1))

@@ -37,7 +37,7 @@ def toy_controls(fault: str = "", **changed: Any) -> Controls:
         model=ModelSpec(name="toy", target="tests.families.toy", settings={"layers": 4, "width": 32, "fault": fault}),
         workload=WorkloadSpec(micro_batch=4, shape={"sequence_length": 16}),
         optimizer=OptimizerSpec(settings={"lr": 1e-3}),
-        device=DeviceSpec(kind="cpu"),
+        device=DeviceSpec(kind="cpu", openmp={"GOMP_SPINCOUNT": "10000"}),
         protocol=PROTOCOL,
     )
     controls = dataclasses.replace(controls, **changed)

@@ -65,7 +65,7 @@ def selftest(options: Options) -> Answer:
     real = from_mapping(Real, options["real"], "real")
     _check(simulated, real)
     controls = controls_of(options)
-    caps_of(options)
+    caps = caps_of(options)
     console = Console()
     answer: dict[str, Any] = {}
     holds = True
@@ -75,7 +75,7 @@ def selftest(options: Options) -> Answer:
         holds = all(claim.holds for claim in claims)
     if real.run:
         try:
-            answer["real"] = _really(controls, real, options["results"], console)
+            answer["real"] = _really(controls, caps, real, options["results"], console)
         except WorkerError as error:
             print(f"boundary-bench: {error}", file=sys.stderr)
             return Answer(exit_code=PARTIAL, data=answer | {"error": str(error)})
@@ -139,10 +139,10 @@ def _row(table: Table, cell: Cell) -> None:
     table.add_row(cell.noise, f"{100 * cell.delay:g} %", *shares, f"{cell.rounds:.1f}", oracle)
 
 
-def _really(controls: Controls, options: Real, results: Path, console: Console) -> dict[str, Any]:
+def _really(controls: Controls, caps: Caps, options: Real, results: Path, console: Console) -> dict[str, Any]:
     probe = probe_worker(controls)
     controls = dataclasses.replace(controls, facts=probe.facts)
-    study = real_study(controls, options.copies, options.delays, options.rounds, recorded())
+    study = real_study(controls, options.copies, options.delays, options.rounds, caps, recorded(), options.load)
     with ProgressDisplay() as display, Load() as load:
 
         def watch(event: Progress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
-from bench.spec import ANSWERS, ChainInfo, PlacementEntry, StudySpec, control_key
+from bench.spec import ANSWERS, ChainInfo, PlacementEntry, StudySpec, control_key, uncontrolled
 from bench.study import WorkerError, probe_worker, run_study
 
 OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "reference", "results", "tracker")
@@ -48,6 +49,12 @@ def plan_study(options: Options) -> StudySpec:
     controls = controls_of(options)
     caps = caps_of(options)
     check_tracker(options["results"], options["tracker"])
+    for name, value in uncontrolled(controls.device, os.environ).items():
+        print(
+            f"boundary-bench: {name}={value} is not given to workers, since it is no control; to hold it fixed: "
+            f"+device.{'openmp' if 'OMP' in name or 'KMP' in name else 'allocator'}.{name}={value}",
+            file=sys.stderr,
+        )
     probe = probe_worker(controls)
     controls = dataclasses.replace(controls, facts=probe.facts)
     entries, reference = _placements(options, probe.chains)

@@ -9,7 +9,7 @@ from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
 from bench.frontier.types import Trial
-from bench.records import PLAIN, TIME_CAP, MemorySample, Records, RoundDiscarded, Stopped, kept_samples
+from bench.records import PLAIN, TIME_CAP, MemorySample, OutcomeRecord, Records, RoundDiscarded, Stopped, kept_samples
 from bench.spec import StudySpec
 from bench.stats import sample_time_ms
 from bench.stats.stopping import STALLED
@@ -83,7 +83,7 @@ def _variable_lengths(study: StudySpec) -> list[str]:
 
 def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) -> list[str]:
     stops: list[Stopped] = records.of(Stopped)
-    capped = [stop for stop in stops if stop.reason == TIME_CAP]
+    capped = [stop for stop in _last_stops(records) if stop.reason == TIME_CAP]
     if not capped:
         return []
     rounds = " and ".join(str(stop.rounds) for stop in capped)
@@ -101,8 +101,22 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     return [sentence if len(known) == len(widths) else f"{sentence}, and {too_few}"]
 
 
+def _last_stops(records: Records) -> list[Stopped]:
+    """Ends of executions that did not go on with the same placements."""
+    failed = {record.placement for record in records.of(OutcomeRecord)}
+    stops: list[Stopped] = records.of(Stopped)
+    return [
+        stop
+        for index, stop in enumerate(stops)
+        if not any(
+            later.execution == stop.execution and set(stop.placements) - failed <= set(later.placements)
+            for later in stops[index + 1 :]
+        )
+    ]
+
+
 def _stalled(records: Records) -> list[str]:
-    stalled = [stop for stop in records.of(Stopped) if stop.reason == STALLED]
+    stalled = [stop for stop in _last_stops(records) if stop.reason == STALLED]
     widths = [width for stop in stalled for width in stop.half_widths.values() if width is not None]
     if not widths:
         return []
@@ -179,14 +193,14 @@ def _differing_peaks(records: Records, trials: Sequence[Trial]) -> list[str]:
 
 
 def _unsteady_reference(records: Records, reference: str | None) -> list[str]:
-    times: dict[str, list[float]] = defaultdict(list)
+    times: dict[int, list[float]] = defaultdict(list)
     for sample in kept_samples(records):
         if sample.placement == reference:
-            times[sample.process].append(sample_time_ms(sample))
+            times[sample.execution].append(sample_time_ms(sample))
     spread = max((max(of_process) / min(of_process) - 1 for of_process in times.values()), default=0.0)
     if spread <= REFERENCE_SPREAD_SHARE:
         return []
-    varied = f"the reference's step time varied by {100 * spread:.0f} % between rounds of one process"
+    varied = f"the reference's step time varied by {100 * spread:.0f} % between rounds"
     return [f"the machine was not steady: {varied}; paired ratios hold, absolute times less"]
 
 

@@ -31,9 +31,9 @@ def implausible(records: Records) -> tuple[str, ...]:
 
 
 def _equal_times(samples: Iterable[TimeSample]) -> list[str]:
-    rounds: dict[tuple[int, str, int], list[TimeSample]] = defaultdict(list)
+    rounds: dict[tuple[int, int], list[TimeSample]] = defaultdict(list)
     for sample in samples:
-        rounds[sample.execution, sample.process, sample.round].append(sample)
+        rounds[sample.execution, sample.round].append(sample)
     equal: dict[tuple[str, str], int] = defaultdict(int)
     for of_round in rounds.values():
         by_text = sorted(of_round, key=lambda sample: sample.placement)
@@ -49,9 +49,9 @@ def _equal_times(samples: Iterable[TimeSample]) -> list[str]:
 
 
 def _equal_steps(samples: Iterable[MemorySample]) -> list[str]:
-    groups: dict[tuple[int, str, Memory], set[str]] = defaultdict(set)
+    groups: dict[tuple[int, Memory], set[str]] = defaultdict(set)
     for sample in samples:
-        groups[sample.execution, sample.process, _memory(sample)].add(sample.placement)
+        groups[sample.execution, _memory(sample)].add(sample.placement)
     sentences = []
     for equal in groups.values():
         by_size: dict[int, list[str]] = defaultdict(list)

@@ -31,8 +31,13 @@ def steadiness_text(steadiness: Steadiness) -> str:
     """Why a ratio is not one number."""
     change = f"by {100 * math.expm1(steadiness.change):.0f} %"
     if steadiness.word == UNSTEADY:
-        return f"its time over the reference's never settled: it changed {change} as late as round {_round(steadiness)}"
-    return f"its time over the reference's was {steadiness.word}: it changed {change} until round {_round(steadiness)}"
+        return f"its time over the reference's never settled: it changed {change} as late as {_when(steadiness)}"
+    return f"its time over the reference's was {steadiness.word}: it changed {change} until {_when(steadiness)}"
+
+
+def unsteady_text(steadiness: Steadiness) -> str:
+    """The same where nothing can be decided, else empty."""
+    return "" if steadiness.word in (FLAT, UNKNOWN) else steadiness_text(steadiness)
 
 
 def reference_drift(study: StudySpec, records: Records, reference: str | None) -> float | None:
@@ -66,5 +71,5 @@ def _by_execution(values: Iterable[tuple[int, float]]) -> dict[int, list[float]]
     return grouped
 
 
-def _round(steadiness: Steadiness) -> int:
-    return (steadiness.last_change or 0) + 1
+def _when(steadiness: Steadiness) -> str:
+    return f"after {steadiness.last_change or 0} of {steadiness.length} rounds"

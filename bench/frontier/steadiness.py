@@ -35,6 +35,8 @@ class Steadiness:
     """Largest distance between two levels of the series, as a difference of logs; 0 where it has one level."""
     last_change: int | None = None
     """Index of the first value of the last level, where there are several."""
+    length: int = 0
+    """Values of the series."""
 
 
 def classify(logs: Sequence[float], tolerance: float) -> Steadiness:
@@ -62,7 +64,7 @@ def _by_windows(values: npt.NDArray[np.float64], tolerance: float) -> Steadiness
     if abs(change) <= tolerance or mannwhitneyu(early, late, method="exact").pvalue >= LEVEL:
         return Steadiness(word=FLAT, change=0.0)
     word = SLOWING if change > 0 else WARMING
-    return Steadiness(word=word, change=abs(change), last_change=len(values) - half)
+    return Steadiness(word=word, change=abs(change), last_change=len(values) - half, length=len(values))
 
 
 def _by_changepoints(values: npt.NDArray[np.float64], tolerance: float) -> Steadiness:
@@ -72,13 +74,15 @@ def _by_changepoints(values: npt.NDArray[np.float64], tolerance: float) -> Stead
     if change <= tolerance:
         return Steadiness(word=FLAT, change=0.0)
     last_change = _last_change(levels, bounds, tolerance)
+    if last_change == 0:  # levels wander, and none is farther from the last than the tolerance
+        return Steadiness(word=FLAT, change=0.0)
     if len(values) - last_change < STEADY_TAIL * len(values):
         word = UNSTEADY
     elif levels[-1] - min(levels) > tolerance:
         word = SLOWING
     else:
         word = WARMING
-    return Steadiness(word=word, change=change, last_change=last_change)
+    return Steadiness(word=word, change=change, last_change=last_change, length=len(values))
 
 
 def _changepoints(values: npt.NDArray[np.float64]) -> list[int]:
@@ -104,4 +108,4 @@ def _last_change(levels: list[float], bounds: list[int], tolerance: float) -> in
     index = len(levels) - 1
     while index and abs(levels[index - 1] - levels[-1]) <= tolerance:
         index -= 1
-    return bounds[index - 1]
+    return bounds[index - 1] if index else 0

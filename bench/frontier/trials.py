@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.frontier.reference import measured_reference
-from bench.frontier.series import series_steadiness, steadiness_text
-from bench.frontier.steadiness import SLOWING, UNSTEADY, WARMING, Steadiness
+from bench.frontier.series import series_steadiness, steadiness_text, unsteady_text
+from bench.frontier.steadiness import UNSTEADY, Steadiness
 from bench.frontier.types import Interval, Trial
 from bench.records import MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
 from bench.spec import PlacementEntry, StudySpec
@@ -81,8 +81,8 @@ def _scored(
     estimate = estimate_paired(ratios)
     assert estimate is not None, "a scored placement was paired"
     is_reference = entry.text == reference
-    unsteady = steadiness_text(steadiness) if steadiness.word in (WARMING, SLOWING) else ""
-    verdict = None if is_reference else judge(estimate, study.controls.protocol.target_half_width, unsteady)
+    target = study.controls.protocol.target_half_width
+    verdict = None if is_reference else judge(estimate, target, unsteady_text(steadiness))
     return Trial(
         placement=entry.text,
         id=entry.id,

@@ -34,12 +34,13 @@ def _time_on_cpu(run: Callable[[], object], count: int) -> StepTimes:
 
 def _time_on_cuda(run: Callable[[], object], count: int, device: torch.device) -> StepTimes:
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    stream = torch.cuda.current_stream(device)  # of this device, which need not be the current one
     torch.cuda.synchronize(device)
     start = time.perf_counter()
-    events[0].record()
+    events[0].record(stream)
     for event in events[1:]:
         run()
-        event.record()
+        event.record(stream)
     torch.cuda.synchronize(device)
     wall = (time.perf_counter() - start) * 1e3
     return StepTimes(tuple(a.elapsed_time(b) for a, b in itertools.pairwise(events)), wall)

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,35 @@ def own_controls(
         device=DeviceSpec(
             kind=device.type,
             index=device.index or 0,
-            threads=torch.get_num_threads(),
+            threads=torch.get_num_threads() if device.type == "cpu" else 1,
             allocator=_variables(ALLOCATOR_VARIABLES),
             openmp=_variables(OPENMP_VARIABLES),
         ),
         protocol=protocol,
         facts=Facts(
             device_name=device_name(device),
-            versions=library_versions(("torch",)) | _digests(step, model),
+            versions=library_versions(_libraries(model)) | _switches() | _digests(step, model),
             attention_kernels=seen.attention_ops,
             fused_optimizer=fused,
         ),
     )
+
+
+def _libraries(model: nn.Module) -> tuple[str, ...]:
+    """Distributions that the classes of the model's modules come from."""
+    packages = {type(module).__module__.partition(".")[0] for module in model.modules()} - {"torch", "__main__"}
+    of_package = metadata.packages_distributions()
+    return ("torch", *sorted({name for package in packages for name in of_package.get(package, ())}))
+
+
+def _switches() -> dict[str, str]:
+    """Global settings of torch that decide what kernels compute and how fast."""
+    return {
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn_allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "cudnn_benchmark": str(torch.backends.cudnn.benchmark),
+        "deterministic_algorithms": str(torch.are_deterministic_algorithms_enabled()),
+    }
 
 
 def seen_precision(model: nn.Module, autocast: torch.dtype | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,11 @@ from bench.spec import (
     control_key,
     from_mapping,
     validate_caps,
+    validate_protocol,
 )
 from bench.step import Stateful, default_chains
 from bench.step.precision import PRECISIONS
+from bench.study.device_lock import device_lock
 from bench.study.progress import Watch
 from bench.study.run import extend
 
@@ -94,17 +97,25 @@ def measure(
         UnsupportedPlacementError: the model already checkpoints itself.
         FreshProcessError: a placement left this process in disorder; run the script again and it goes on.
         StudyBusyError: another process is measuring the same study.
+        WorkerError: the device stays busy for longer than BENCH_LOCK_WAIT_S.
     """
     why = self_checkpointing(model)
     if why:
         raise UnsupportedPlacementError(f"the plain model already checkpoints itself: {why}")
     if not model.training:
         raise SpecError("model: it is in eval mode; call model.train()")
+    compiled = [n for n, m in model.named_modules() if hasattr(m, "_orig_mod") or m._compiled_call_impl is not None]
+    if compiled:
+        raise SpecError(
+            f"model: {compiled[0] or 'it'} is compiled; a placement changes its forward, so that each sample would "
+            "compile anew; measure the plain model"
+        )
     device = _device(model)
     chain_infos = default_chains(model) if chains is None else tuple(chains)
     entries, reference_text = _placements(placements, chain_infos, reference)
     check_modules(entries, [module for module, _ in model.named_modules() if module])
-    rules = from_mapping(ProtocolSpec, {"warmup_steps_max": 3, **(protocol or {})}, "protocol")
+    rules = from_mapping(ProtocolSpec, {"warmup_steps_max": 4, **(protocol or {})}, "protocol")
+    validate_protocol(rules)
     if rules.executions != 1 or rules.process != "shared":
         raise SpecError("protocol: measure() is one process; run the script again with another name for a second one")
     caps = Caps(time_cap_s=time_cap_s)
@@ -149,11 +160,14 @@ def measure(
         others=others,
     )
     try:
-        with study_lock(directory):
+        say = watch or print_progress()
+        with study_lock(directory), device_lock(study, directory.name, say) as problem:
+            if problem:
+                print(f"bench.measure: {problem}", file=sys.stderr)
             if (directory / STUDY_FILE).exists():
                 study = extend(read_study(directory), study)
             write_study(directory, study)
-            run_here(directory, study, own, kept.restore, seen.plain_loss, watch or print_progress())
+            run_here(directory, study, own, kept.restore, seen.plain_loss, say)
     finally:
         own.close()
         kept.restore()

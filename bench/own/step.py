@@ -46,7 +46,7 @@ class OwnStep:
         self.batch_digest = BATCH_NOT_GIVEN if batch is None else digest_of(batch)
         self.others = tuple(others)
         self.scaler = next((other for other in others if isinstance(other, torch.amp.GradScaler)), None)
-        self.optimizer_steps = 0
+        self._steps: int | torch.Tensor = 0
         self._no_loss = torch.tensor(float("nan"))
         self._counting = optimizer.register_step_post_hook(self._count)
 
@@ -100,7 +100,15 @@ class OwnStep:
                 handle.remove()
 
     def _count(self, *_: object) -> None:
-        self.optimizer_steps += 1
+        """A fused optimizer is called for a step that a loss scaler makes it skip, too; whether it did is read later,
+        so that no timed step waits for the device."""
+        skipped = getattr(self.optimizer, "found_inf", None)
+        self._steps = self._steps + (1 if skipped is None else 1 - skipped)
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Steps that were taken so far."""
+        return int(self._steps)
 
 
 def as_loss(returned: Any) -> torch.Tensor | None:

@@ -26,7 +26,7 @@ def choose_reference(study: StudySpec, samples: Iterable[TimeSample], candidates
     for sample in samples:
         if sample.placement in candidates:
             timed[sample.placement].append(sample)
-    rounds = {text: {(s.process, s.round) for s in of_text} for text, of_text in timed.items()}
+    rounds = {text: {(s.execution, s.round) for s in of_text} for text, of_text in timed.items()}
 
     def rank(text: str) -> tuple[int, float]:
         paired = sum(not rounds[text].isdisjoint(other) for other in rounds.values())

@@ -1,7 +1,7 @@
 """The lines of `samples.jsonl`. Each is one frozen dataclass; `docs/records.md` describes the file.
 
 Every record says which execution (index) and which process of it wrote it: an execution that was killed goes on in a
-new process, and times are only ever paired within one process.
+new process, and times are only ever paired within one round.
 """
 
 from __future__ import annotations

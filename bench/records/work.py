@@ -67,8 +67,8 @@ def next_work(study: StudySpec, records: Records) -> Work | None:
     failed = {outcome.placement for outcome in records.of(OutcomeRecord)}
     for execution in range(study.controls.protocol.executions):
         mine = [record for record in records.entries if record.execution == execution]
-        stops = [record for record in _after_discards(mine) if isinstance(record, Stopped) and _is_final(record, study)]
-        settled = {text for stop in stops for text in stop.placements} | failed
+        stops = [stop for stop in _standing_stops(mine) if _is_final(stop, study)]
+        settled = {text for stop in stops for text in stop.placements} - _unpaired(study, records, execution) | failed
         missing = [entry.text for entry in study.placements if entry.text not in settled]
         if missing:
             return _work(study, records, execution, mine, missing, failed)
@@ -100,11 +100,32 @@ def kept_rounds(records: Records) -> tuple[RoundDone, ...]:
     return tuple(done for done in records.of(RoundDone) if (done.execution, done.round) not in discarded)
 
 
-def _after_discards(mine: list[Record]) -> list[Record]:
-    """What was written since the last round was discarded: an execution that stopped before it has that round to
-    redo."""
-    last = max((index for index, record in enumerate(mine) if isinstance(record, RoundDiscarded)), default=-1)
-    return mine[last + 1 :]
+def _standing_stops(mine: list[Record]) -> list[Stopped]:
+    """Ends of the execution but those that a discarded round came before: it has that round to redo."""
+    stops: list[tuple[int, Stopped]] = []
+    for index, record in enumerate(mine):
+        if isinstance(record, Stopped):
+            stops.append((index, record))
+        elif isinstance(record, RoundDiscarded):
+            begun = next((i for i, r in enumerate(mine) if isinstance(r, TimeSample) and r.round == record.round), 0)
+            stops = [(i, stop) for i, stop in stops if i < begun]
+    return [stop for _, stop in stops]
+
+
+def _unpaired(study: StudySpec, records: Records, execution: int) -> set[str]:
+    """Placements that this execution never measured beside what the study's ratios are relative to now: the reference
+    may have changed since, by a failure or on request."""
+    failed = {outcome.placement for outcome in records.of(OutcomeRecord)}
+    alive = [entry.text for entry in study.placements if entry.text not in failed]
+    samples = kept_samples(records)
+    reference = choose_reference(study, samples, alive)
+    rounds: dict[str, set[int]] = defaultdict(set)
+    for sample in samples:
+        if sample.execution == execution:
+            rounds[sample.placement].add(sample.round)
+    if reference is None or not rounds:
+        return set()
+    return {text for text in alive if rounds[text].isdisjoint(rounds[reference])}
 
 
 def _is_final(stop: Stopped, study: StudySpec) -> bool:
@@ -176,7 +197,7 @@ def _turn(
 def _spent_s(mine: list[Record], processes: set[str]) -> float:
     spent = 0.0
     for process in processes:
-        of_process = [record for record in mine if record.process == process]
+        of_process = [r for r in mine if r.process == process and not isinstance(r, RoundDiscarded)]
         times = [record.unix_time_s for record in of_process]
         spent += max(times) - min(times)
         spent += sum(record.startup_s for record in of_process if isinstance(record, ExecutionStarted))

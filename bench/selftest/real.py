@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from bench.frontier.series import reference_drift
+from bench.frontier.series import reference_drift, series_steadiness, unsteady_text
 from bench.records import PLAIN, Records, kept_samples
 from bench.spec import Caps, Controls, PlacementEntry, StudySpec, control_key
 from bench.stats import estimate_paired, judge, paired_ratios
@@ -33,19 +33,28 @@ class RealResult:
 
 
 def real_study(
-    controls: Controls, copies: int, delays: Sequence[float], rounds: int, recorded: Mapping[str, str]
+    controls: Controls,
+    copies: int,
+    delays: Sequence[float],
+    rounds: int,
+    caps: Caps,
+    recorded: Mapping[str, str],
+    load: bool = False,
 ) -> StudySpec:
-    """`none`, its copies and its delayed copies, measured in exactly `rounds` rounds."""
-    protocol = dataclasses.replace(controls.protocol, rounds_min=rounds, rounds_max=rounds, executions=1)
+    """`none`, its copies and its delayed copies, measured in `rounds` rounds, or fewer within the caps. Its name says
+    whether there was `load`, so that the two never share a directory."""
+    protocol = dataclasses.replace(
+        controls.protocol, rounds_min=rounds, rounds_max=rounds, executions=1, process="shared"
+    )
     controls = dataclasses.replace(controls, protocol=protocol)
     names = [PLAIN, *(f"copy.{n}" for n in range(copies)), *(f"delay.{100 * d:g}.{n}" for n, d in enumerate(delays))]
     return StudySpec(
-        name=f"selftest-{controls.model.name}",
+        name=f"selftest-{'load-' if load else ''}{controls.model.name}",
         key=control_key(controls),
         controls=controls,
         placements=tuple(PlacementEntry(text=name, id=name, generators=("selftest",)) for name in names),
         chains=(),
-        caps=Caps(),
+        caps=caps,
         recorded=recorded,
     )
 
@@ -56,7 +65,8 @@ def real_results(study: StudySpec, records: Records) -> tuple[tuple[RealResult, 
     for name, ratios in paired_ratios(kept_samples(records), PLAIN).items():
         estimate = estimate_paired(ratios) if name != PLAIN else None
         if estimate is not None and estimate.interval is not None:
-            verdict = judge(estimate, study.controls.protocol.target_half_width)
+            unsteady = unsteady_text(series_steadiness(study, records, name, PLAIN))
+            verdict = judge(estimate, study.controls.protocol.target_half_width, unsteady)
             low, high = estimate.interval
             results.append(
                 RealResult(

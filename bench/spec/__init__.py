@@ -29,4 +29,9 @@ from bench.spec.study import (
     PlacementEntry as PlacementEntry,
     StudySpec as StudySpec,
 )
-from bench.spec.validate import validate_caps as validate_caps, validate_controls as validate_controls
+from bench.spec.validate import (
+    validate_caps as validate_caps,
+    validate_controls as validate_controls,
+    validate_protocol as validate_protocol,
+)
+from bench.spec.variables import device_variables as device_variables, uncontrolled as uncontrolled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.spec.controls import PRECISIONS, Controls
+from bench.spec.controls import PRECISIONS, Controls, ProtocolSpec
 from bench.spec.errors import SpecError
 from bench.spec.study import Caps
 
@@ -30,7 +30,7 @@ def validate_controls(controls: Controls) -> None:
         _at_least("device.memory_limit_bytes", controls.device.memory_limit_bytes, 1)
     if controls.recipe.clip_norm is not None and not controls.recipe.clip_norm > 0:
         raise SpecError(f"recipe.clip_norm: must be above 0, got {controls.recipe.clip_norm}")
-    _protocol(controls)
+    validate_protocol(controls.protocol)
     if controls.parallelism.world_size != 1:
         raise SpecError(
             f"parallelism.world_size: only 1 runs today, got {controls.parallelism.world_size}; use parallelism=single"
@@ -44,8 +44,8 @@ def validate_caps(caps: Caps) -> None:
             raise SpecError(f"caps.{name}: must be above 0, got {seconds}")
 
 
-def _protocol(controls: Controls) -> None:
-    protocol = controls.protocol
+def validate_protocol(protocol: ProtocolSpec) -> None:
+    """Raises SpecError for the first field that is out of its range."""
     _one_of("protocol.process", protocol.process, PROCESSES)
     _at_least("protocol.executions", protocol.executions, 1)
     _at_least("protocol.rounds_min", protocol.rounds_min, 1)

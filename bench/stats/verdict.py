@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.stats.estimate import MIN_PAIRS, RatioEstimate
@@ -36,14 +38,14 @@ def judge(estimate: RatioEstimate | None, target_half_width: float, unsteady: st
         return Verdict(word=UNCLEAR, reason=unsteady)
     low, high = estimate.verdict_interval
     if low > 1:  # 3
-        return Verdict(word=SLOWER, reason=f"by at least {_percent(low - 1)} (97 %)")
+        return Verdict(word=SLOWER, reason=f"by at least {_percent(low - 1, math.floor)} (97 %)")
     if high < 1:  # 4
-        return Verdict(word=FASTER, reason=f"by at least {_percent(1 - high)} (97 %)")
+        return Verdict(word=FASTER, reason=f"by at least {_percent(1 - high, math.floor)} (97 %)")
     low, high = estimate.interval
     margin = SAME_MARGIN_PER_TARGET * target_half_width
     furthest = max(high - 1, 1 - low)
     if furthest <= margin:  # 5
-        return Verdict(word=SAME, reason=f"within ± {_percent(furthest)} (95 %)")
+        return Verdict(word=SAME, reason=f"within ± {_percent(furthest, math.ceil)} (95 %)")
     return Verdict(word=UNCLEAR, reason=_possible(low, high))  # 6
 
 
@@ -55,5 +57,8 @@ def _possible(low: float, high: float) -> str:
     return f"{_percent(1 - low)} faster to {_percent(high - 1)} slower are all possible (95 %)"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+def _percent(share: float, to_whole: Callable[[float], int] = round) -> str:
+    """Two digits; a bound is rounded to its safe side by `to_whole`."""
+    percent = 100 * share
+    digits = max(0, 1 - math.floor(math.log10(percent))) if percent > 0 else 0
+    return f"{to_whole(round(percent * 10**digits, 6)) / 10**digits:g} %"

@@ -51,8 +51,7 @@ class TrainingStep:
         self.precision = precision
         self.recipe = recipe
         self.device = device
-        self.optimizer_steps = 0
-        """Optimizer steps taken so far."""
+        self._steps: int | torch.Tensor = 0
         self.batch_digest = digest_of(batches)
         self.scaler = torch.amp.GradScaler(device.type) if precision.scale_loss else None
         self.others: tuple[Stateful, ...] = (self.scaler,) if self.scaler else ()
@@ -83,6 +82,11 @@ class TrainingStep:
         mark(END)
         return total
 
+    @property
+    def optimizer_steps(self) -> int:
+        """Optimizer steps taken so far."""
+        return int(self._steps)
+
     def forward(self, batch: Batch | None = None) -> torch.Tensor:
         """The loss of one micro-batch (the first by default), under the step's autocast."""
         with autocast(self.precision, self.device):
@@ -98,12 +102,13 @@ class TrainingStep:
             nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
         if self.scaler is None:
             self.optimizer.step()
-            self.optimizer_steps += 1
+            self._steps = self._steps + 1
             return
-        scale = self.scaler.get_scale()
+        before = self.scaler._scale.clone()  # type: ignore[union-attr]
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.optimizer_steps += self.scaler.get_scale() >= scale  # the scale falls where a step was skipped
+        # The scale falls where a step was skipped; read later, so that no step waits for the device.
+        self._steps = self._steps + (self.scaler._scale >= before)  # type: ignore[operator]
 
 
 def build_training_step(controls: Controls, device: torch.device) -> TrainingStep:

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.folders import root
 
 OURS = ("bench", "models")
+INSTALLED = {"site-packages", "dist-packages"}
 
 
 def source_digest(file: Path, *folders: Path) -> str:
@@ -28,15 +29,20 @@ def source_files(file: Path, *folders: Path) -> list[Path]:
     """`file` and the files that it imports from `folders`, in which top-level names are looked up in this order."""
     file = file.resolve()
     places = [folder.resolve() for folder in dict.fromkeys(folders)]
+    own = next((file.relative_to(p).parts[0].removesuffix(".py") for p in places if file.is_relative_to(p)), "")
     found, left = {file: None}, [file]
     while left:
         path = left.pop()
         names = [name for place in places if path.is_relative_to(place) for name in _imported(path, place)]
-        for candidate in (candidate for name in names for place in places for candidate in _files_of(name, place)):
+        for candidate in (candidate for name in names for place in places for candidate in _files_of(name, place, own)):
             if candidate not in found:
                 found[candidate] = None
                 left.append(candidate)
-    return [file, *sorted(path for path in found if path != file)]
+
+    def relative(path: Path) -> str:  # absolute paths sort otherwise on another machine
+        return next(path.relative_to(place).as_posix() for place in places if path.is_relative_to(place))
+
+    return [file, *sorted((path for path in found if path != file), key=relative)]
 
 
 def _imported(path: Path, folder: Path) -> Iterator[str]:
@@ -55,10 +61,13 @@ def _imported(path: Path, folder: Path) -> Iterator[str]:
             yield from filter(None, (base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names)))
 
 
-def _files_of(name: str, folder: Path) -> Iterator[Path]:
-    """The module's file and the `__init__.py` of each package around it, where they are below `folder`."""
+def _files_of(name: str, folder: Path, own: str) -> Iterator[Path]:
+    """The module's file and the `__init__.py` of each package around it, where they are below `folder`; where that is a
+    folder of installed libraries, only those of the package `own`."""
     parts = name.split(".")
     if parts[0] in OURS and folder == root():
+        return
+    if parts[0] != own and INSTALLED & set(folder.parts):
         return
     for depth in range(1, len(parts) + 1):
         stem = folder.joinpath(*parts[:depth])

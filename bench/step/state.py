@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.step.interface import Step
 
 
 class StepState:
-    """A copy, in host memory, of weights, buffers, optimizer state, loss scale and RNG states of a step."""
+    """A copy, in host memory, of weights, buffers, optimizer state, whatever else has state, and RNG states of a
+    step."""
 
     def __init__(self, step: Step) -> None:
         self._values = {name: tensor.detach().to("cpu", copy=True) for name, tensor in _named_tensors(step)}
         self._numbers = [dict(numbers) for numbers in map(_numbers, _optimizer_dicts(step.optimizer))]
-        self._others = [copy.deepcopy(other.state_dict()) for other in step.others]
+        self._others = [to_host(other.state_dict()) for other in step.others]
         self._rng = torch.get_rng_state()
         self._device_rng = torch.cuda.get_rng_state(step.device) if step.device.type == "cuda" else None
 
@@ -55,11 +56,14 @@ def _named_tensors(step: Step) -> Iterator[tuple[str, torch.Tensor]]:
     yield from step.model.named_parameters()
     yield from step.model.named_buffers()
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in step.model.named_parameters()}
-    for group in step.optimizer.param_groups:
+    for index, group in enumerate(step.optimizer.param_groups):
         for parameter in group["params"]:
             if parameter not in names:  # trained, but no part of the model: a loss with weights of its own
                 names[parameter] = f"parameter {len(names)} of the optimizer"
                 yield names[parameter], parameter
+        for key, value in group.items():
+            if isinstance(value, torch.Tensor):  # a learning rate that a schedule fills in place
+                yield f"optimizer group {index} {key}", value
     for parameter, state in step.optimizer.state.items():
         for key, value in state.items():
             for index, leaf in enumerate(tree_leaves(value)):
@@ -83,4 +87,10 @@ def persistent_tensors(step: Step) -> Iterator[torch.Tensor]:
     yield from tensors
     for gradient in (tensor.grad for tensor in tensors if tensor.is_leaf and tensor.grad is not None):
         yield from (gradient._indices(), gradient._values()) if gradient.is_sparse else (gradient,)
-    yield from (leaf for leaf in tree_leaves(step.batches) if isinstance(leaf, torch.Tensor))
+    for held in (step.batches, *(other.state_dict() for other in step.others)):
+        yield from (leaf for leaf in tree_leaves(held) if isinstance(leaf, torch.Tensor))
+
+
+def to_host(state: Any) -> Any:
+    """A copy of a nested state whose tensors lie in host memory, so that it weighs on no device's peak."""
+    return tree_map(lambda leaf: leaf.detach().to("cpu", copy=True) if isinstance(leaf, torch.Tensor) else leaf, state)

@@ -23,7 +23,7 @@ from bench.records import (
     parse_record,
 )
 from bench.records.write import CannotWriteError, cannot_write
-from bench.spec import Controls, SpecError, StudySpec
+from bench.spec import Controls, SpecError, StudySpec, device_variables, uncontrolled
 from bench.study.activity import cpu_seconds, is_computing
 from bench.study.blame import Ending, Silence, blame, is_from_outside, kernel_kills
 from bench.study.progress import ProgressTracker
@@ -46,9 +46,10 @@ class WorkerError(RuntimeError):
 
 
 def worker_environment(controls: Controls) -> dict[str, str]:
-    device = controls.device
-    settings = {name: str(value) for name, value in (*device.allocator.items(), *device.openmp.items())}
-    return {**os.environ, **QUIET, **settings, "BENCH_PARENT_PID": str(os.getpid())}
+    """Ours, less what would change a step unseen by the control key, and with what the controls set."""
+    left_out = uncontrolled(controls.device, os.environ)
+    inherited = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**inherited, **QUIET, **device_variables(controls.device), "BENCH_PARENT_PID": str(os.getpid())}
 
 
 WORKER = "bench.worker"

@@ -26,7 +26,7 @@ def take_turn(bench: Bench, study: StudySpec, work: Work, turn: Turn, journal: J
     text, protocol = turn.placement, study.controls.protocol
     first_step(bench, [text], journal)
     if text not in work.weighed:
-        weigh_all(bench, [text], work.plain, journal, clock)
+        weigh_all(bench, [text], work.plain, journal, clock, [p for p in work.placements if p in work.missing])
     if turn.round is None or text in journal.failed:
         return None
     warm_up(bench, [text], protocol, journal)

@@ -47,7 +47,7 @@ class DelayedBench(Bench):
 
 
 class _DelayedStep:
-    """A step that takes `delay` of its own time longer, by sleeping once the device is done with it."""
+    """A step that waits for the device, and takes `delay` of its own time longer by sleeping then."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -57,13 +57,12 @@ class _DelayedStep:
         return getattr(self._step, name)
 
     def run(self, on_phase: OnPhase | None = None) -> torch.Tensor:
-        if not self.delay:
-            return self._step.run(on_phase)
         began = time.perf_counter()
         loss = self._step.run(on_phase)
         if self._step.device.type == "cuda":
             torch.cuda.synchronize(self._step.device)
-        time.sleep(self.delay * (time.perf_counter() - began))
+        if self.delay:
+            time.sleep(self.delay * (time.perf_counter() - began))
         return loss
 
 

@@ -12,7 +12,7 @@ import torch
 
 from bench.device import DeviceBusyError, DeviceLock, Holder, acquire_device, device_identity, holder_text
 from bench.measure import limit_memory
-from bench.spec import Controls, SpecError
+from bench.spec import Controls, SpecError, device_variables, uncontrolled
 
 PARENT_VARIABLE = "BENCH_PARENT_PID"
 """Set by a parent that supervises the worker; then the worker dies with it instead of measuring on unseen."""
@@ -39,10 +39,11 @@ def set_up_process(controls: Controls) -> torch.device:
     """
     device = torch_device(controls)
     _hold_device(controls)
-    for option, settings in (("allocator", controls.device.allocator), ("openmp", controls.device.openmp)):
-        for name, value in settings.items():
-            if os.environ.get(name) != str(value):
-                raise SpecError(f"device.{option}.{name}: start the worker with {name}={value} in its environment")
+    for name, value in device_variables(controls.device).items():
+        if os.environ.get(name) != value:
+            raise SpecError(f"device: start the worker with {name}={value} in its environment")
+    for name, value in uncontrolled(controls.device, os.environ).items():
+        raise SpecError(f"device: {name}={value} is set, but is no control of this study; unset it for the worker")
     torch.set_num_threads(controls.device.threads)
     if controls.device.memory_limit_bytes is not None:
         limit_memory(controls.device.memory_limit_bytes, device)

@@ -37,9 +37,19 @@ class PlainReplaysError(BaseException):
 
 
 def weigh_all(
-    bench: Bench, placements: Sequence[str], plain: MemorySample | None, journal: Journal, clock: Clock
+    bench: Bench,
+    placements: Sequence[str],
+    plain: MemorySample | None,
+    journal: Journal,
+    clock: Clock,
+    unmeasured: Sequence[str] | None = None,
 ) -> None:
-    """One memory pass each, `none` first: the others are held against it. `plain` is its earlier sample."""
+    """One memory pass each, `none` first: the others are held against it.
+
+    Args:
+        plain: the sample of `none`, if there is one already.
+        unmeasured: what cannot be measured either where the plain model checkpoints by itself; by default `placements`.
+    """
     for text in sorted(placements, key=lambda text: text != PLAIN):
         if text in journal.failed:
             continue
@@ -67,7 +77,7 @@ def weigh_all(
         try:
             guarded(bench, journal, "memory", text, weigh)
         except PlainReplaysError as error:
-            for without_baseline in placements:
+            for without_baseline in placements if unmeasured is None else unmeasured:
                 journal.outcome(without_baseline, "error", str(error), "memory")
             return
     bench.restore_state()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from bench.frontier import build_frontier
-from bench.records import Records
-from tests.builders import MIB, join_records, make_records, make_study
+from bench.records import Records, RoundDiscarded
+from tests.builders import MIB, join_records, make_controls, make_records, make_study
 
 TIMES = {"none": [100.0] * 3, "a": [110.0] * 3, "b": [130.0] * 3}
 PEAKS = {"none": 100 * MIB, "a": 60 * MIB, "b": 40 * MIB}
@@ -138,7 +140,35 @@ def test_an_unfinished_study_says_what_is_missing() -> None:
 def test_an_unsteady_machine_is_said() -> None:
     drift = [1.0, 1.05, 1.2]
     times = {placement: [time * d for time, d in zip(of, drift, strict=True)] for placement, of in TIMES.items()}
-    varied = "the reference's step time varied by 20 % between rounds of one process"
+    varied = "the reference's step time varied by 20 % between rounds"
     assert notes(make_records(times, PEAKS)) == [
         f"the machine was not steady: {varied}; paired ratios hold, absolute times less"
     ]
+
+
+def test_a_cap_that_was_lifted_is_not_told() -> None:
+    went_on = make_records(TIMES, PEAKS, first_round=3, process="process-1")
+    assert notes(join_records(make_records(TIMES, PEAKS, stopped="time cap"), went_on)) == []
+
+
+def test_variable_lengths_say_whose_peak_it_is() -> None:
+    workload = dataclasses.replace(make_controls().workload, lengths="variable", accumulation=2)
+    frontier = build_frontier(make_study(("none",), make_controls(workload=workload)), make_records(TIMES, PEAKS))
+    assert frontier.notes[0].startswith("micro-batches of a step differ in length: the peak is that of the longest")
+
+
+def test_intervals_that_stopped_shrinking_are_told() -> None:
+    records = make_records(TIMES, PEAKS, stopped="not getting tighter")
+    end = dataclasses.replace(records.entries[-1], half_widths={"a": 0.031, "b": 0.012})  # type: ignore[call-arg]
+    told = "intervals had stopped shrinking after 3 rounds: the widest is ± 3.1 %, and more rounds would not help"
+    assert notes(Records(entries=(*records.entries[:-1], end))) == [told]
+
+
+def test_discarded_rounds_are_told_with_their_reason() -> None:
+    discarded = RoundDiscarded(execution=0, process="process-0", unix_time_s=1.0, round=0, reason="the GPU was too hot")
+    records = join_records(
+        make_records(TIMES, PEAKS),
+        Records(entries=(discarded,)),
+        make_records({text: [100.0] for text in TIMES}, first_round=3, process="process-1"),
+    )
+    assert "1 round discarded and measured again: the GPU was too hot" in notes(records)

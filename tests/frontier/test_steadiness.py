@@ -69,7 +69,10 @@ def test_a_placement_whose_ratio_never_settles_is_unstable_and_not_scored() -> N
     frontier = build_frontier(make_study(("none", "a")), study_of(levels((0.0, 34), (0.1, 6))))
     trial = frontier.trials[1]
     assert trial.outcome == "unstable"
-    assert trial.reason == "its time over the reference's never settled: it changed by 11 % as late as round 35"
+    assert (
+        trial.reason
+        == "its time over the reference's never settled: it changed by 11 % as late as after 34 of 40 rounds"
+    )
     assert trial.time_ratio is None
     assert frontier.frontier == ("none",)
 
@@ -96,3 +99,8 @@ def test_a_steady_study_has_no_drift_and_a_short_one_does_not_know() -> None:
     steady = build_frontier(make_study(("none", "a")), study_of(levels((0.1, 20)), reference=levels((0.0, 20), seed=1)))
     assert steady.drift == 0
     assert build_frontier(make_study(("none", "a")), study_of(levels((0.1, 5)))).drift is None
+
+
+def test_levels_that_wander_within_the_tolerance_of_the_last_one_are_flat() -> None:
+    series = levels((0.0, 25), (0.012, 25), (0.006, 25), noise=0.0005)
+    assert classify(series, 0.01).word == "flat"

@@ -94,3 +94,31 @@ def test_an_extension_begins_a_round_of_its_own() -> None:
 @pytest.mark.parametrize("process", ["shared", "fresh"])
 def test_an_execution_that_is_done_is_done_in_either_way(process: str) -> None:
     assert next_work(study(process=process), make_records(TIMES, PEAKS)) is None
+
+
+def test_a_new_reference_is_measured_beside_those_that_never_met_it() -> None:
+    asked = make_study(("none", "a", "x"), reference="x")
+    alone = make_records({"x": [120.0] * 3}, {"x": 20}, first_round=3, process="process-1")
+    work = next_work(asked, join_records(make_records(TIMES, PEAKS), alone))
+    assert work is not None
+    assert work.placements == ("x", "none", "a")
+    together = make_records(
+        {"x": [120.0], "none": [100.0], "a": [110.0]}, {"none": 80, "a": 40}, first_round=6, process="process-2"
+    )
+    assert next_work(asked, join_records(make_records(TIMES, PEAKS), alone, together)) is None
+
+
+def test_a_round_discarded_in_an_extension_leaves_the_earlier_end_alone() -> None:
+    extension = make_records({"none": [100.0], "b": [130.0]}, {"b": 20}, first_round=3, process="process-1")
+    records = join_records(make_records(TIMES, PEAKS), extension, discard(3))
+    work = next_work(make_study(("none", "a", "b")), records)
+    assert work is not None
+    assert work.missing == {"b"}
+
+
+def test_a_discard_long_after_a_round_costs_no_time() -> None:
+    records = make_records(TIMES, PEAKS, stopped=None)
+    late = dataclasses.replace(discard(0).entries[0], unix_time_s=1e6)
+    work = next_work(study(), join_records(records, Records(entries=(late,))))
+    assert work is not None
+    assert work.spent_s == 0

@@ -52,3 +52,15 @@ def test_too_few_rounds_decide_nothing() -> None:
 def test_an_unsteady_ratio_decides_nothing() -> None:
     verdict = judge(estimate((1.2, 1.3)), 0.01, unsteady="it slows down")
     assert (verdict.word, verdict.reason) == ("unclear", "it slows down")
+
+
+@pytest.mark.parametrize(
+    ("interval", "reason"),
+    [
+        ((2.2, 2.4), "by at least 120 % (97 %)"),
+        ((1.0126, 1.02), "by at least 1.2 % (97 %)"),  # never more than the interval bears out
+        ((0.9606, 1.03), "within ± 4 % (95 %)"),
+    ],
+)
+def test_bounds_are_rounded_to_their_safe_side(interval: tuple[float, float], reason: str) -> None:
+    assert judge(estimate(interval), target_half_width=0.02).reason == reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from bench.records import Records
+from bench.records import TIME_CAP, Records, Stopped
 from bench.study.telemetry.nvml import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, PERIOD_S, SW_THERMAL
 from bench.study.telemetry.rounds import RoundSpan, discarded_rounds, kept_spans
 from bench.study.telemetry.sampler import GPU
@@ -41,11 +41,13 @@ def slowed_rounds(spans: Iterable[RoundSpan], timeline: Timeline) -> dict[RoundS
 def rounds_to_discard(records: Records, telemetry: Telemetry, rounds_max: int) -> dict[RoundSpan, str]:
     """Slowed rounds that should be measured again, with the reason; each round once.
 
-    None of an execution that has `rounds_max` discarded rounds already: a GPU that is always slowed down makes a study
-    take about twice as long and ends in a note, not in an endless loop.
+    None of an execution that has `rounds_max` discarded rounds already, or that its time cap ended: a GPU that is
+    always slowed down makes a study take about twice as long and ends in a note, not in an endless loop.
     """
     discarded = Counter(execution for execution, _ in discarded_rounds(records))
-    spans = (span for span in kept_spans(records) if discarded[span.execution] < rounds_max)
+    cut = {stop.execution for stop in records.of(Stopped) if stop.reason == TIME_CAP}
+    full = {execution for execution, number in discarded.items() if number >= rounds_max}
+    spans = (span for span in kept_spans(records) if span.execution not in cut | full)
     slowed = slowed_rounds(spans, Timeline(telemetry.samples))
     first = {span.key: span for span in reversed(slowed)}
     return {span: slowed[span] for span in reversed(first.values())}

@@ -94,7 +94,10 @@ class NvmlSampler:
         return {"utilization_percent": self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu}
 
     def _clock_events(self) -> Mapping[str, Scalar]:
-        mask = self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        try:
+            mask = self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        except self._nvml.NVMLError_FunctionNotFound:  # drivers before 535 have it by its old name
+            mask = self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
         return {"clock_events": " ".join(word for bit, word in self._events.items() if mask & bit)}
 
     def _memory(self) -> Mapping[str, Scalar]:

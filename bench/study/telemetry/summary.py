@@ -10,7 +10,7 @@ from typing import Any
 from bench.records import Records, read_records, write_json
 from bench.study.telemetry.judge import slowed_rounds
 from bench.study.telemetry.nvml import SW_POWER_CAP
-from bench.study.telemetry.rounds import RoundSpan, discarded_rounds, kept_spans, num_rounds, round_spans
+from bench.study.telemetry.rounds import RoundSpan, discarded_rounds, kept_spans, num_rounds
 from bench.study.telemetry.sampler import CPU, GPU
 from bench.study.telemetry.store import SUMMARY_FILE, Telemetry, TelemetrySample, read_telemetry
 from bench.study.telemetry.timeline import Timeline
@@ -47,7 +47,6 @@ def telemetry_notes(directory: Path) -> tuple[str, ...]:
 def notes_of(records: Records, telemetry: Telemetry) -> tuple[str, ...]:
     spans, timeline = kept_spans(records), Timeline(telemetry.samples)
     return (
-        *_discarded(records),
         *_still_slowed(spans, timeline),
         *_power_capped(spans, timeline),
         *_strangers_on_gpu(spans, timeline),
@@ -55,14 +54,6 @@ def notes_of(records: Records, telemetry: Telemetry) -> tuple[str, ...]:
         *_other_gpu(spans, timeline),
         *_problems(telemetry),
     )
-
-
-def _discarded(records: Records) -> list[str]:
-    num_discarded = len(discarded_rounds(records))
-    if not num_discarded:
-        return []
-    rounds = f"{num_discarded} of {num_rounds(round_spans(records))} rounds"
-    return [f"{rounds} were discarded because the GPU was slowed down during them, and measured again"]
 
 
 def _still_slowed(spans: Sequence[RoundSpan], timeline: Timeline) -> list[str]:
@@ -122,8 +113,12 @@ def _other_gpu(spans: Sequence[RoundSpan], timeline: Timeline) -> list[str]:
 
 def _problems(telemetry: Telemetry) -> list[str]:
     """What could not be watched, once each, and a file that is full."""
+    gpu = [sample for sample in telemetry.samples if sample.source == GPU]
+    blind = bool(gpu) and not any("clock_events" in sample.values for sample in gpu)
     told = [str(event.values["problem"]) for event in telemetry.events if event.values.get("problem")]
     full = any(event.values.get("full") == "True" for event in telemetry.events)
+    if blind:
+        told.append("the GPU's clock events cannot be read here: rounds that it was slowed down in go unnoticed")
     return [*dict.fromkeys(told), *(["telemetry is full: later rounds were not watched"] if full else [])]
 
 

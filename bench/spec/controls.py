@@ -74,7 +74,7 @@ class DeviceSpec:
     kind: str
     """`cpu` or `cuda`."""
     index: int = 0
-    """CUDA device ordinal."""
+    """CUDA device ordinal; no part of the control key."""
     threads: int = 1
     """Intra-op threads of the worker."""
     allocator: Settings = field(default_factory=dict)

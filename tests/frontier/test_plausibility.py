@@ -57,8 +57,8 @@ def test_a_single_equal_step_time_is_chance(times: dict[str, list[float]]) -> No
     assert implausible(make_records(times)) == ()
 
 
-def test_equal_times_of_different_processes_are_chance() -> None:
-    first, second = (make_records({text: [110.5, 111.5]}, process=text) for text in (ONE, TWO))
+def test_equal_times_of_different_executions_are_chance() -> None:
+    first, second = (make_records({text: [110.5, 111.5]}, execution=n) for n, text in enumerate((ONE, TWO)))
     assert implausible(Records(entries=first.entries + second.entries)) == ()
 
 

@@ -189,6 +189,7 @@ def test_settings_are_recorded_as_executed(monkeypatch: pytest.MonkeyPatch) -> N
 
     threads, enabled = torch.get_num_threads(), gc.isenabled()
     monkeypatch.setenv("BENCH_PARENT_PID", str(os.getppid()))
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)  # no control of these
     try:
         set_up_process(make_controls())
         record = environment_record(CPU)

@@ -17,7 +17,7 @@ OTHER: dict[str, Any] = {"zero_grad": "start", "clip_norm": 1.0, "memory_limit_b
 
 def _fields() -> list[tuple[str, str]]:
     nested = [(spec, field.name) for spec in SPECS for field in dataclasses.fields(getattr(CONTROLS, spec))]
-    return [*nested, ("precision", "")]
+    return [*(pair for pair in nested if pair != ("device", "index")), ("precision", "")]
 
 
 def _other(value: Any, name: str) -> Any:
@@ -50,6 +50,11 @@ def test_each_control_changes_the_key_and_forbids_a_merge(spec: str, field: str)
     studies = [(make_study(controls=controls), make_records()) for controls in (CONTROLS, changed)]
     with pytest.raises(ValueError, match=re.escape(next(iter(names)))):
         merge_records(studies)
+
+
+def test_which_of_several_equal_devices_it_was_is_no_control() -> None:
+    other = make_controls(device=dataclasses.replace(CONTROLS.device, index=3))
+    assert control_key(other) == control_key(CONTROLS)
 
 
 def test_the_key_survives_json() -> None:

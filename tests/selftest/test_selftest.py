@@ -18,7 +18,8 @@ from bench.selftest.simulated import simulate_study
 from bench.spec import Caps, ProtocolSpec
 
 SAMPLING_ERROR = 0.011
-"""Standard error of a share of 5 % in 400 studies. The verb runs 1,000 and more; docs/measurement.md has the figures."""
+"""Standard error of a share of 5 % in 400 studies. The verb runs 1,000 and more; docs/measurement.md has the
+figures."""
 PROTOCOL = ProtocolSpec(rounds_min=5, rounds_max=400, target_half_width=0.01)
 
 

@@ -11,7 +11,6 @@ from bench.stats.hierarchy import Spread as Spread
 from bench.stats.pairs import (
     PairedRatio as PairedRatio,
     estimate_paired as estimate_paired,
-    half_widths as half_widths,
     paired_ratios as paired_ratios,
     sample_time_ms as sample_time_ms,
 )

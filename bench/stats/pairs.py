@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records import TimeSample
-from bench.stats.estimate import RatioEstimate, estimate_ratio, half_width
+from bench.stats.estimate import RatioEstimate, estimate_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +47,6 @@ def estimate_paired(ratios: Iterable[PairedRatio]) -> RatioEstimate | None:
     for ratio in ratios:
         groups.setdefault(ratio.execution, []).append(ratio.log_ratio)
     return estimate_ratio(list(groups.values())) if groups else None
-
-
-def half_widths(samples: Iterable[TimeSample], reference: str) -> dict[str, float | None]:
-    """Placement → half-width of its paired ratio's interval, as a share; None where too few rounds give one.
-
-    It has every placement of `samples` but the reference, whose ratio is 1 by definition.
-    """
-    samples = tuple(samples)
-    ratios = paired_ratios(samples, reference)
-    widths: dict[str, float | None] = {}
-    for placement in dict.fromkeys(sample.placement for sample in samples if sample.placement != reference):
-        estimate = estimate_paired(ratios.get(placement, ()))
-        widths[placement] = half_width(estimate) if estimate else None
-    return widths
 
 
 def sample_time_ms(sample: TimeSample) -> float:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.frontier.steadiness import CLASSES, FLAT, UNKNOWN, UNSTEADY, Steadiness, classify
-from bench.records import Records, kept_samples
+from bench.records import Records, TimeSample, kept_samples
 from bench.spec import StudySpec
-from bench.stats import paired_ratios, sample_time_ms
+from bench.stats import PairedRatio, sample_time_ms
 
 WORST_FIRST = (UNSTEADY, "slowing", "warming", FLAT, UNKNOWN)
 assert set(WORST_FIRST) == set(CLASSES)
 
 
-def series_steadiness(study: StudySpec, records: Records, placement: str, reference: str | None) -> Steadiness:
-    """How a placement's ratio went over the rounds, or the reference's step time; the worst of all executions, except
-    that a ratio is `unsteady` only where it was never steady in any."""
-    by_execution = (
-        _reference_logs(records, placement) if placement == reference else _ratio_logs(records, placement, reference)
-    )
-    classes = [classify(logs, study.controls.protocol.target_half_width) for logs in by_execution.values()]
-    if not all(found.word == UNSTEADY for found in classes):
-        classes = [found for found in classes if found.word != UNSTEADY]
-    return min(classes, key=lambda found: WORST_FIRST.index(found.word), default=Steadiness(word=UNKNOWN, change=0.0))
+def ratio_steadiness(ratios: Iterable[PairedRatio], tolerance: float) -> Steadiness:
+    """How a placement's ratio went over the rounds; the worst of all executions, except that it is `unsteady` only
+    where it was never steady in any."""
+    return _worst(_by_execution((ratio.execution, ratio.log_ratio) for ratio in ratios), tolerance)
+
+
+def time_steadiness(samples: Iterable[TimeSample], tolerance: float) -> Steadiness:
+    """The same of one placement's step times themselves."""
+    return _worst(_time_logs(samples), tolerance)
 
 
 def steadiness_text(steadiness: Steadiness) -> str:
@@ -46,22 +45,21 @@ def reference_drift(study: StudySpec, records: Records, reference: str | None) -
     if reference is None:
         return None
     tolerance = study.controls.protocol.target_half_width
-    classes = [classify(logs, tolerance) for logs in _reference_logs(records, reference).values()]
+    samples = (sample for sample in kept_samples(records) if sample.placement == reference)
+    classes = [classify(logs, tolerance) for logs in _time_logs(samples).values()]
     known = [math.expm1(found.change) for found in classes if found.word != UNKNOWN]
     return max(known, default=None)
 
 
-def _reference_logs(records: Records, reference: str) -> dict[int, list[float]]:
-    samples = (sample for sample in kept_samples(records) if sample.placement == reference)
+def _worst(by_execution: Mapping[int, Sequence[float]], tolerance: float) -> Steadiness:
+    classes = [classify(logs, tolerance) for logs in by_execution.values()]
+    if not all(found.word == UNSTEADY for found in classes):
+        classes = [found for found in classes if found.word != UNSTEADY]
+    return min(classes, key=lambda found: WORST_FIRST.index(found.word), default=Steadiness(word=UNKNOWN, change=0.0))
+
+
+def _time_logs(samples: Iterable[TimeSample]) -> dict[int, list[float]]:
     return _by_execution((sample.execution, math.log(sample_time_ms(sample))) for sample in samples)
-
-
-def _ratio_logs(records: Records, placement: str, reference: str | None) -> dict[int, list[float]]:
-    if reference is None:
-        return {}
-    samples = (sample for sample in kept_samples(records) if sample.placement in (placement, reference))
-    ratios = paired_ratios(samples, reference).get(placement, ())
-    return _by_execution((ratio.execution, ratio.log_ratio) for ratio in ratios)
 
 
 def _by_execution(values: Iterable[tuple[int, float]]) -> dict[int, list[float]]:

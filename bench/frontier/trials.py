@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.frontier.reference import measured_reference
-from bench.frontier.series import series_steadiness, steadiness_text, unsteady_text
+from bench.frontier.series import ratio_steadiness, steadiness_text, time_steadiness, unsteady_text
 from bench.frontier.steadiness import UNSTEADY, Steadiness
 from bench.frontier.types import Interval, Trial
 from bench.records import MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
@@ -38,6 +38,8 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
     valid = [sample for placement, samples in timed.items() if placement not in outcomes for sample in samples]
     ratios = paired_ratios(valid, reference) if reference is not None else {}
 
+    target = study.controls.protocol.target_half_width
+
     def summarize(entry: PlacementEntry) -> Trial:
         placement = entry.text
         if placement in outcomes:
@@ -45,7 +47,10 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
         missing = _missing(weighed.get(placement, ()), timed.get(placement, ()), ratios.get(placement, ()))
         if missing:
             return _unscored(entry, PENDING, missing)
-        steadiness = series_steadiness(study, records, placement, reference)
+        if placement == reference:
+            steadiness = time_steadiness(timed[placement], target)
+        else:
+            steadiness = ratio_steadiness(ratios[placement], target)
         if steadiness.word == UNSTEADY and placement != reference:
             return _unscored(entry, UNSTABLE, steadiness_text(steadiness))
         return _scored(study, entry, weighed[placement], timed[placement], ratios[placement], steadiness, reference)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from bench.frontier.series import reference_drift, series_steadiness, unsteady_text
+from bench.frontier.series import ratio_steadiness, reference_drift, unsteady_text
 from bench.records import PLAIN, Records, kept_samples
 from bench.spec import Caps, Controls, PlacementEntry, StudySpec, control_key
 from bench.stats import estimate_paired, judge, paired_ratios
@@ -61,12 +61,12 @@ def real_study(
 
 def real_results(study: StudySpec, records: Records) -> tuple[tuple[RealResult, ...], float | None]:
     """Each name against `none`, and the sentinel's drift as a share."""
+    target = study.controls.protocol.target_half_width
     results = []
     for name, ratios in paired_ratios(kept_samples(records), PLAIN).items():
         estimate = estimate_paired(ratios) if name != PLAIN else None
         if estimate is not None and estimate.interval is not None:
-            unsteady = unsteady_text(series_steadiness(study, records, name, PLAIN))
-            verdict = judge(estimate, study.controls.protocol.target_half_width, unsteady)
+            verdict = judge(estimate, target, unsteady_text(ratio_steadiness(ratios, target)))
             low, high = estimate.interval
             results.append(
                 RealResult(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.frontier.series import unsteady_text
-from bench.frontier.steadiness import classify
+from bench.frontier.series import ratio_steadiness, unsteady_text
 from bench.records import PLAIN, TimeSample, round_order
 from bench.selftest.noise import Noise
 from bench.spec import StudySpec
@@ -73,10 +72,7 @@ def _sample(name: str, number: int, position: int, step_ms: float, now_s: float)
 def _judged(samples: Sequence[TimeSample], target_half_width: float, end: End) -> SimulatedStudy:
     pairs = {name: ratios for name, ratios in paired_ratios(samples, PLAIN).items() if name != PLAIN}
     estimates = {name: estimate_paired(ratios) for name, ratios in pairs.items()}
-    unsteady = {
-        name: unsteady_text(classify([ratio.log_ratio for ratio in ratios], target_half_width))
-        for name, ratios in pairs.items()
-    }
+    unsteady = {name: unsteady_text(ratio_steadiness(ratios, target_half_width)) for name, ratios in pairs.items()}
     return SimulatedStudy(
         verdicts={name: judge(estimate, target_half_width, unsteady[name]) for name, estimate in estimates.items()},
         ratios={name: estimate.ratio for name, estimate in estimates.items() if estimate is not None},

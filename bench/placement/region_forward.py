@@ -6,11 +6,12 @@ Without gradients, nothing is checkpointed.
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -100,14 +101,46 @@ def in_replay() -> bool:
     return _replay_depth > 0
 
 
+class RegionWatcher(Protocol):
+    """Sees every pass of every region as it begins and ends."""
+
+    def enter(self, region: Region, call: int, is_replay: bool, tensors: Sequence[torch.Tensor]) -> None:
+        """`call` is the same number for the first pass and the replay of one call of a region."""
+
+    def leave(self, result: Any) -> None:
+        """`result` is None where the pass stopped early."""
+
+
+_watcher: RegionWatcher | None = None
+_calls = itertools.count()
+
+
 @contextmanager
-def _replaying() -> Iterator[None]:
-    global _replay_depth
-    _replay_depth += 1
+def watching_regions(watcher: RegionWatcher) -> Iterator[None]:
+    """One watcher at a time; regions that it sees hold nothing of it."""
+    global _watcher
+    _watcher = watcher
     try:
         yield
+    finally:
+        _watcher = None
+
+
+@contextmanager
+def _in_pass(region: Region, call: int, is_replay: bool, tensors: Sequence[torch.Tensor]) -> Iterator[list[Any]]:
+    """What is put in the list that it yields is what the pass handed out."""
+    global _replay_depth
+    _replay_depth += is_replay
+    watcher = _watcher
+    result: list[Any] = []
+    if watcher is not None:
+        watcher.enter(region, call, is_replay, tensors)
+    try:
+        yield result
     finally:  # an early stop leaves through an exception
-        _replay_depth -= 1
+        _replay_depth -= is_replay
+        if watcher is not None:
+            watcher.leave(result[0] if result else None)
 
 
 def checkpointed(
@@ -133,7 +166,7 @@ def checkpointed(
     where = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[index] for index in where]
     template = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-    passes = 0
+    passes, call = 0, next(_calls)
 
     def region_pass(*tensors: torch.Tensor) -> Any:
         nonlocal passes
@@ -141,13 +174,15 @@ def checkpointed(
         filled = list(template)
         for index, tensor in zip(where, tensors, strict=True):
             filled[index] = tensor
-        if passes == 1:
-            counts.first_passes += 1
-            result = run(filled)
-        else:
+        is_replay = passes > 1
+        if is_replay:
             counts.replays += 1
-            with _replaying():
-                result = run(filled)
+        else:
+            counts.first_passes += 1
+        with _in_pass(region, call, is_replay, tensors) as handed_out:
+            result = run(filled)
+            if _watcher is not None:
+                handed_out.append(result)
         counts.completed += 1
         return result
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from bench.spec import Controls, RecipeSpec
+from bench.spec import Controls, RecipeSpec, WorkloadSpec
 from bench.step.default_loss import check_loss
 from bench.step.family import Batch, Family, check_shape, load_family, seed_everything
 from bench.step.interface import (
@@ -111,8 +112,15 @@ class TrainingStep:
         self._steps = self._steps + (self.scaler._scale >= before)  # type: ignore[operator]
 
 
-def build_training_step(controls: Controls, device: torch.device) -> TrainingStep:
+def build_training_step(
+    controls: Controls,
+    device: torch.device,
+    make_batches: Callable[[Family, nn.Module, WorkloadSpec], list[Batch]] | None = None,
+) -> TrainingStep:
     """Builds model, batches and optimizer on `device`, seeded by `workload.seed`.
+
+    Args:
+        make_batches: another way to make the micro-batches than `draw_batches`, before they are put on the device.
 
     Raises:
         UnsupportedControlsError: the device cannot run the precision.
@@ -128,12 +136,8 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
     with device:
         model = family.build(**controls.model.settings)
     _convert(model, device, precision.weights)
-    generator = torch.Generator().manual_seed(workload.seed)
-    if family.draws_globally:
-        seed_everything(workload.seed)
-    batches = [
-        _place(family.batch(model, workload, generator), device, precision) for _ in range(workload.accumulation)
-    ]
+    drawn = (make_batches or draw_batches)(family, model, workload)
+    batches = [_place(batch, device, precision) for batch in drawn]
     optimizer = build_optimizer(controls.optimizer, model.parameters(), device)
     return TrainingStep(
         family=family,
@@ -144,6 +148,14 @@ def build_training_step(controls: Controls, device: torch.device) -> TrainingSte
         recipe=controls.recipe,
         device=device,
     )
+
+
+def draw_batches(family: Family, model: nn.Module, workload: WorkloadSpec) -> list[Batch]:
+    """The micro-batches of a step, in host memory."""
+    generator = torch.Generator().manual_seed(workload.seed)
+    if family.draws_globally:
+        seed_everything(workload.seed)
+    return [family.batch(model, workload, generator) for _ in range(workload.accumulation)]
 
 
 def _convert(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

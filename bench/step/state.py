@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from bench.spec.roles import BUFFER, GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER, SCALER
 from bench.step.interface import Step
 
 
@@ -52,23 +53,41 @@ def state_bytes(step: Step) -> int:
     return sum(tensor.nbytes for _, tensor in _named_tensors(step))
 
 
+def roles(step: Step) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """(role, name, tensor) of every tensor that is alive between two steps: the state, gradients that outlive a step,
+    and the batches. Sparse gradients come as their two parts."""
+    kept = list(_roles(step))
+    yield from kept
+    for role, name, tensor in kept:
+        gradient = tensor.grad if role == PARAMETER and tensor.is_leaf else None
+        if gradient is not None:
+            parts = (gradient._indices(), gradient._values()) if gradient.is_sparse else (gradient,)
+            yield from ((GRADIENT, name, part) for part in parts)
+    for role, held in ((INPUT, step.batches), (SCALER, [other.state_dict() for other in step.others])):
+        yield from ((role, "", leaf) for leaf in tree_leaves(held) if isinstance(leaf, torch.Tensor))
+
+
 def _named_tensors(step: Step) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from step.model.named_parameters()
-    yield from step.model.named_buffers()
+    return ((name, tensor) for _, name, tensor in _roles(step))
+
+
+def _roles(step: Step) -> Iterator[tuple[str, str, torch.Tensor]]:
+    yield from ((PARAMETER, *named) for named in step.model.named_parameters())
+    yield from ((BUFFER, *named) for named in step.model.named_buffers())
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in step.model.named_parameters()}
     for index, group in enumerate(step.optimizer.param_groups):
         for parameter in group["params"]:
             if parameter not in names:  # trained, but no part of the model: a loss with weights of its own
                 names[parameter] = f"parameter {len(names)} of the optimizer"
-                yield names[parameter], parameter
+                yield PARAMETER, names[parameter], parameter
         for key, value in group.items():
             if isinstance(value, torch.Tensor):  # a learning rate that a schedule fills in place
-                yield f"optimizer group {index} {key}", value
+                yield OPTIMIZER_STATE, f"optimizer group {index} {key}", value
     for parameter, state in step.optimizer.state.items():
         for key, value in state.items():
             for index, leaf in enumerate(tree_leaves(value)):
                 if isinstance(leaf, torch.Tensor):
-                    yield f"optimizer {key} {index} of {names.get(parameter, 'all')}", leaf
+                    yield OPTIMIZER_STATE, f"optimizer {key} {index} of {names.get(parameter, 'all')}", leaf
 
 
 def _optimizer_dicts(optimizer: torch.optim.Optimizer) -> Iterator[dict[str, Any]]:
@@ -82,13 +101,8 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def persistent_tensors(step: Step) -> Iterator[torch.Tensor]:
-    """Every tensor that is alive between two steps: the state, gradients that outlive a step, and the batches."""
-    tensors = [tensor for _, tensor in _named_tensors(step)]
-    yield from tensors
-    for gradient in (tensor.grad for tensor in tensors if tensor.is_leaf and tensor.grad is not None):
-        yield from (gradient._indices(), gradient._values()) if gradient.is_sparse else (gradient,)
-    for held in (step.batches, *(other.state_dict() for other in step.others)):
-        yield from (leaf for leaf in tree_leaves(held) if isinstance(leaf, torch.Tensor))
+    """Every tensor that is alive between two steps."""
+    return (tensor for _, _, tensor in roles(step))
 
 
 def to_host(state: Any) -> Any:

@@ -1,0 +1,1 @@
+"""What a step log says about the peak: pure functions of logs."""

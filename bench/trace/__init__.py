@@ -1,0 +1,1 @@
+"""One step recorded op by op. The log is plain data; recording and forecasting load torch."""

@@ -1,0 +1,53 @@
+"""Recording the step of a study: real on its device, or on fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from bench.placement.applying import apply
+from bench.placement.wiring import Wiring
+from bench.step import Step
+from bench.step.state import roles
+from bench.trace.cpu_ledger import CpuLedger
+from bench.trace.fake_ledger import FakeLedger, Workspace
+from bench.trace.log import StepLog
+from bench.trace.recorder import Ledger, Recorder
+
+
+def record_real_step(step: Step, placement: str, wiring: Wiring | None, *, model: str) -> StepLog:
+    """The second of two steps under `placement`."""
+    if step.device.type == "cuda":
+        raise NotImplementedError
+    ledger = CpuLedger()
+    recorder = _recorder(step, ledger)
+    with recorder.modules_named(), apply(step.model, placement, wiring=wiring), ledger.watching():
+        step.run()
+        ledger.begin(roles(step))
+        with recorder.recording():
+            step.run(recorder.on_phase)
+    return recorder.log(model=model, placement=placement, device=str(step.device), is_fake=False)
+
+
+def record_fake_step(
+    step: Step, placement: str, wiring: Wiring | None, *, model: str, workspace: Workspace | None = None
+) -> StepLog:
+    """One step of a step that was built, and has run once, under the FakeTensorMode that is entered now."""
+    ledger = FakeLedger(step.device.type, roles(step), workspace)
+    recorder = _recorder(step, ledger)
+    with recorder.modules_named(), apply(step.model, placement, wiring=wiring), recorder.recording():
+        step.run(recorder.on_phase)
+    return recorder.log(model=model, placement=placement, device=str(step.device), is_fake=True)
+
+
+def _recorder(step: Step, ledger: Ledger) -> Recorder:
+    return Recorder(step.model, ledger, watched_parameters=_trained(step))
+
+
+def _trained(step: Step) -> Iterator[torch.Tensor]:
+    seen: set[int] = set()
+    for parameter in (*step.model.parameters(), *(p for g in step.optimizer.param_groups for p in g["params"])):
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            yield parameter

@@ -6,8 +6,6 @@ profiler watches one step before the one that is read (as `bench.measure.memory_
 
 from __future__ import annotations
 
-import dataclasses
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +13,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from bench.trace.log import NOWHERE, REMAINDER, Storage
-from bench.trace.recorder import Key, Tick
+from bench.trace.blocks import Blocks, block
+from bench.trace.log import REMAINDER, Storage
+from bench.trace.recorder import Key, Tick, described
 
 MARK = "bench.tick"
 ALLOCATION = "[memory]"
@@ -27,9 +26,9 @@ class CpuLedger:
 
     def __init__(self) -> None:
         self._ticks = 0
-        self._persistent: list[tuple[int, Storage]] = []
+        self._persistent: list[tuple[Key, Storage]] = []
         self._profile: profile | None = None
-        self._read: _Read | None = None
+        self._blocks: Blocks | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -41,7 +40,8 @@ class CpuLedger:
         for role, name, tensor in persistent:
             key = self.key(tensor)
             if key is not None:
-                self._persistent.append((key, _persistent(role, name, tensor)))
+                size = tensor.untyped_storage().nbytes()
+                self._persistent.append((key, described(block(size, role=role, name=name), tensor)))
         self.tick()
 
     def tick(self) -> Tick:
@@ -56,91 +56,56 @@ class CpuLedger:
         return tensor.untyped_storage().data_ptr() or None
 
     def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
-        pass
+        pass  # what its kernel took is among the events
 
     def events(self, tick: Tick) -> int:
-        return self._reading().before_tick[tick]
+        return self._read().before_tick[tick]
 
     def storage(self, key: Key, tick: Tick) -> int | None:
-        return self._reading().owner(key, self.events(tick))
+        return self._read().owner(key, self.events(tick))
 
     def blocks(self) -> tuple[list[Storage], list[int]]:
-        reading = self._reading()
-        return reading.storages, reading.events
+        read = self._read()
+        return read.storages(), read.events
 
-    def _reading(self) -> _Read:
-        if self._read is None:
-            if self._profile is None or self._profile.profiler is None:
-                raise RuntimeError("ask only when the recording has ended")
-            results = self._profile.profiler.kineto_results
-            if results is None:
+    def _read(self) -> Blocks:
+        if self._blocks is None:
+            recorded = self._profile and self._profile.profiler and self._profile.profiler.kineto_results
+            if not recorded:
                 raise RuntimeError("the profiler recorded nothing: this torch build has no kineto")
-            self._read = _Read(results.experimental_event_tree(), self._persistent)
-        return self._read
+            self._blocks = _blocks(recorded.experimental_event_tree(), self._persistent)
+        return self._blocks
 
 
-class _Read:
+def _blocks(tree: Sequence[Any], persistent: Sequence[tuple[Key, Storage]]) -> Blocks:
     """Events from the first tick on, with what was there before them."""
-
-    def __init__(self, tree: Sequence[Any], persistent: Sequence[tuple[int, Storage]]) -> None:
-        self.storages: list[Storage] = []
-        self.events: list[int] = []
-        self.before_tick: list[int] = []
-        self._owners: dict[int, list[tuple[int, int]]] = {}
-        """Address → (event of birth, storage), in order; -1 for what was there before."""
-        alive: dict[int, int] = {}
-        births: list[int | None] = []
-        deaths: list[int | None] = []
-
-        def add(storage: Storage, address: int, birth: int | None) -> None:
-            alive[address] = len(self.storages)
-            self._owners.setdefault(address, []).append((-1 if birth is None else birth, len(self.storages)))
-            self.storages.append(storage)
-            births.append(birth)
-            deaths.append(None)
-
-        older: dict[int, int] = {}
-        begun = False
-        for event in _sorted(tree):
-            if event.name == MARK:
-                if not begun:
-                    begun = True
-                    for address, storage in persistent:
-                        if address not in alive:
-                            add(storage, address, None)
-                    for address, size in older.items():
-                        if address not in alive:
-                            add(_block(size, REMAINDER), address, None)
-                self.before_tick.append(len(self.events))
-                continue
-            address, size = event.extra_fields.ptr, event.extra_fields.alloc_size
+    blocks = Blocks()
+    older: dict[int, int] = {}
+    begun = False
+    for event in _in_order(tree):
+        if event.name == MARK:
             if not begun:
-                if size > 0:
-                    older[address] = size
-                else:
-                    older.pop(address, None)
-            elif size > 0:
-                add(_block(size, None), address, len(self.events))
-                self.events.append(len(self.storages))
-            elif address in alive:
-                index = alive.pop(address)
-                deaths[index] = len(self.events)
-                self.events.append(-(index + 1))
-        self.storages = [
-            dataclasses.replace(storage, birth=birth, death=death)
-            for storage, birth, death in zip(self.storages, births, deaths, strict=True)
-        ]
-
-    def owner(self, address: int, events: int) -> int | None:
-        """The storage at an address once `events` events have happened."""
-        owners = self._owners.get(address)
-        if owners is None:
-            return None
-        position = bisect_right(owners, (events - 1, len(self.storages)))
-        return owners[position - 1][1] if position else None
+                begun = True
+                for address, storage in persistent:
+                    blocks.was_there(address, storage)
+                for address, size in older.items():
+                    blocks.was_there(address, block(size, role=REMAINDER))
+            blocks.tick()
+            continue
+        address, size = event.extra_fields.ptr, event.extra_fields.alloc_size
+        if begun:
+            if size > 0:
+                blocks.allocated(address, size)
+            else:
+                blocks.released(address)
+        elif size > 0:
+            older[address] = size
+        else:
+            older.pop(address, None)
+    return blocks
 
 
-def _sorted(tree: Sequence[Any]) -> list[Any]:
+def _in_order(tree: Sequence[Any]) -> list[Any]:
     """Marks and allocator events in the order of time."""
     found: list[Any] = []
     waiting = list(tree)
@@ -150,22 +115,3 @@ def _sorted(tree: Sequence[Any]) -> list[Any]:
             found.append(event)
         waiting.extend(event.children)
     return sorted(found, key=lambda event: event.start_time_ns)
-
-
-def _block(size_bytes: int, role: str | None) -> Storage:
-    return Storage(
-        size_bytes=size_bytes, role=role, name="", shape=None, dtype=None, op=NOWHERE, birth=None, death=None
-    )
-
-
-def _persistent(role: str, name: str, tensor: torch.Tensor) -> Storage:
-    return Storage(
-        size_bytes=tensor.untyped_storage().nbytes(),
-        role=role,
-        name=name,
-        shape=tuple(tensor.shape),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        op=NOWHERE,
-        birth=None,
-        death=None,
-    )

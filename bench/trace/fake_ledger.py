@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from bench.trace.log import NOWHERE, Storage
-from bench.trace.recorder import Key, Tick
+from bench.trace.recorder import Key, Tick, described
 
 Workspace = Callable[[Any, Sequence[Any], dict[str, Any], Any], int]
 """(op, arguments, keyword arguments, result) → bytes that its kernel holds besides what it hands out."""
@@ -99,7 +99,7 @@ class FakeLedger:
             return known[0]
         index = self.born(storage.nbytes(), role, name, persists)
         if persists:
-            self._storages[index] = _shaped(self._storages[index], tensor)
+            self._storages[index] = described(self._storages[index], tensor)
 
         def die(_: Any, self: FakeLedger = self, identity: int = identity, index: int = index) -> None:
             del self._keys[identity]
@@ -107,7 +107,3 @@ class FakeLedger:
 
         self._keys[identity] = (index, weakref.ref(storage, die))
         return index
-
-
-def _shaped(storage: Storage, tensor: torch.Tensor) -> Storage:
-    return dataclasses.replace(storage, shape=tuple(tensor.shape), dtype=str(tensor.dtype).removeprefix("torch."))

@@ -19,10 +19,10 @@ SCHEMA_VERSION = 1
 NOWHERE = -1
 """Index that points at nothing: no op, no pass, no source line."""
 
-REMAINDER = "remainder"
-ROLES = (PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT, SCALER, REMAINDER)
-"""What a block is to the step, where its bytes alone do not say. A `remainder` is older than the step and nothing that
-the harness knows of: it weighs on no peak that the CPU's allocator reports."""
+LIBRARY, REMAINDER = "library", "remainder"
+ROLES = (PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT, SCALER, LIBRARY, REMAINDER)
+"""What a block is to the step, where its bytes alone do not say. `library`: kept by cuBLAS and the like. A `remainder`
+is older than the step and nothing that the harness knows of: it weighs on no peak that the CPU's allocator reports."""
 
 FIRST, REPLAY = "first", "replay"
 Kind = str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import torch
 
@@ -11,19 +12,27 @@ from bench.placement.wiring import Wiring
 from bench.step import Step
 from bench.step.state import roles
 from bench.trace.cpu_ledger import CpuLedger
+from bench.trace.cuda_ledger import CudaLedger
 from bench.trace.fake_ledger import FakeLedger, Workspace
 from bench.trace.log import StepLog
 from bench.trace.recorder import Ledger, Recorder
 
 
 def record_real_step(step: Step, placement: str, wiring: Wiring | None, *, model: str) -> StepLog:
-    """The second of two steps under `placement`."""
-    if step.device.type == "cuda":
-        raise NotImplementedError
-    ledger = CpuLedger()
+    """The second of two steps under `placement`; both change weights and optimizer state as any step does."""
+    ledger = CudaLedger(step.device) if step.device.type == "cuda" else CpuLedger()
     recorder = _recorder(step, ledger)
-    with recorder.modules_named(), apply(step.model, placement, wiring=wiring), ledger.watching():
-        step.run()
+    with ExitStack() as around:
+        around.enter_context(recorder.modules_named())
+        around.enter_context(apply(step.model, placement, wiring=wiring))
+        if isinstance(ledger, CudaLedger):
+            step.run()
+            torch.cuda.synchronize(step.device)
+            torch.cuda.empty_cache()
+            around.enter_context(ledger.watching())
+        else:
+            around.enter_context(ledger.watching())
+            step.run()
         ledger.begin(roles(step))
         with recorder.recording():
             step.run(recorder.on_phase)

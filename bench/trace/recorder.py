@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,6 +55,11 @@ class Ledger(Protocol):
         """All storages, their op not known yet, and the events. Only once the step has ended."""
 
 
+_Origin = tuple[int, str, int]
+"""(forward op, module, source)"""
+_UNKNOWN: _Origin = (NOWHERE, "", NOWHERE)
+
+
 @dataclass
 class _Op:
     name: str
@@ -79,8 +85,6 @@ class _Pass:
     around: int
     begin: Tick
     boundary: list[Key]
-    depth: int
-    """Of the module stack as it began."""
     end: Tick = 0
     handed_out: list[Key] = field(default_factory=list)
 
@@ -104,8 +108,9 @@ class Recorder(TorchDispatchMode):
         self._open_passes: list[int] = []
         self._call_numbers: dict[Region, dict[int, int]] = {}
         self._phase, self._micro_batch = "", NOWHERE
-        self._op_of_node: dict[int, int] = {}
+        self._origin_of_node: dict[int, _Origin] = {}
         self._sequence = torch._C._autograd._get_sequence_nr()
+        self._thread = threading.get_ident()
         self._sources = _Sources()
 
     # What the step tells
@@ -127,7 +132,6 @@ class Recorder(TorchDispatchMode):
                 around=self._open_passes[-1] if self._open_passes else NOWHERE,
                 begin=self._ledger.tick(),
                 boundary=self._keys(tensors),
-                depth=len(self._modules),
             )
         )
         self._open_passes.append(len(self._passes) - 1)
@@ -150,22 +154,20 @@ class Recorder(TorchDispatchMode):
         results = _tensors((result,))
         writes = self._keys(results)
         reads = self._keys(arguments)
-        changed = [key for key, tensor in _changed(func, args, kwargs, ledger)] if func._schema.is_mutable else []
+        changed = list(_changed(func, args, kwargs, ledger)) if func._schema.is_mutable else []
         made = [key for key in writes if key not in reads]
-        node = self._node()
-        if not made and not changed:
-            ledger.ran(func, args, kwargs, result)
-            if all(key in reads for key in writes):
-                return result  # a view
-        else:
-            ledger.ran(func, args, kwargs, result)
+        if not made and not changed:  # a view, or a value that was read
+            if self._phase != BACKWARD or self._in_replay():
+                self._origin(NOWHERE)
+            return result
+        ledger.ran(func, args, kwargs, result)
         end = ledger.tick()
         for tensor in results:
             key = ledger.key(tensor)
             if key in made:
-                self._shapes.append((key, end, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")))
+                self._shapes.append((key, end, tuple(tensor.shape), dtype_name(tensor)))
         index = len(self._ops)
-        forward_op, module, source = self._origin(node, index)
+        forward_op, module, source = self._origin(index)
         self._ops.append(
             _Op(
                 name=func._schema.name.removeprefix("aten::"),
@@ -186,14 +188,9 @@ class Recorder(TorchDispatchMode):
         return result
 
     @contextmanager
-    def recording(self, outer: Sequence[AbstractContextManager[Any]] = ()) -> Iterator[Recorder]:
+    def recording(self) -> Iterator[Recorder]:
         """Everything that runs on this thread, and in the backward that it starts, is recorded."""
-        with ExitStack() as stack:
-            for context in outer:
-                stack.enter_context(context)
-            stack.enter_context(watching_regions(self))
-            stack.enter_context(self._rng_states_seen())
-            stack.enter_context(self)
+        with watching_regions(self), self._rng_states_seen(), self:
             yield self
 
     @contextmanager
@@ -268,7 +265,7 @@ class Recorder(TorchDispatchMode):
             is_fake=is_fake,
             ops=tuple(ops),
             storages=tuple(
-                _described(storage, makers[index], facts.get(index, {})) for index, storage in enumerate(storages)
+                _told(storage, makers[index], facts.get(index, {})) for index, storage in enumerate(storages)
             ),
             passes=tuple(passes),
             phases=tuple(
@@ -298,31 +295,25 @@ class Recorder(TorchDispatchMode):
                 else:
                     module.forward = own
 
-    def _node(self) -> int | None:
-        """Sequence number of the autograd node that runs now, or None in a forward."""
-        if self._phase != BACKWARD or self._in_replay():
-            return None
-        node = torch._C._current_autograd_node()
-        return None if node is None else int(node._sequence_nr())
-
     def _in_replay(self) -> bool:
         return any(self._passes[index].kind == REPLAY for index in self._open_passes)
 
-    def _origin(self, node: int | None, index: int) -> tuple[int, str, int]:
-        """(forward op, module, source) of the op that is about to be number `index`."""
-        if node is not None:
-            forward_op = self._op_of_node.get(node, NOWHERE)
-            if forward_op == NOWHERE:
-                return NOWHERE, "", NOWHERE
-            return forward_op, self._ops[forward_op].module, self._ops[forward_op].source
-        sequence = torch._C._autograd._get_sequence_nr()
-        for made in range(self._sequence, sequence):
-            self._op_of_node.setdefault(made, index)
-        self._sequence = sequence
-        return NOWHERE, self._modules[-1] if self._modules else self._unit(), self._sources.here()
+    def _origin(self, index: int) -> _Origin:
+        """Where the op that has just run belongs: one of a backward to what made its autograd node. `index` is the
+        number that it will have, NOWHERE for a view."""
+        if self._phase == BACKWARD and not self._in_replay():
+            node = torch._C._current_autograd_node()
+            return _UNKNOWN if node is None else self._origin_of_node.get(node._sequence_nr(), _UNKNOWN)
+        module, source = self._module(), self._sources.here()
+        if threading.get_ident() == self._thread:  # a backward thread of a device numbers its nodes by itself
+            sequence = torch._C._autograd._get_sequence_nr()
+            for made in range(self._sequence, sequence):
+                self._origin_of_node[made] = (index, module, source)
+            self._sequence = sequence
+        return NOWHERE, module, source
 
-    def _unit(self) -> str:
-        return self._passes[self._open_passes[-1]].region.units[0] if self._open_passes else ""
+    def _module(self) -> str:
+        return self._modules[-1] if self._modules else ""
 
     def _note_gradients(self) -> None:
         tick = self._ledger.tick()
@@ -407,7 +398,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return found
 
 
-def _changed(func: Any, args: Sequence[Any], kwargs: dict[str, Any], ledger: Ledger) -> Iterator[tuple[Key, Any]]:
+def _changed(func: Any, args: Sequence[Any], kwargs: dict[str, Any], ledger: Ledger) -> Iterator[Key]:
     """Blocks that the op writes to in place."""
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -415,7 +406,7 @@ def _changed(func: Any, args: Sequence[Any], kwargs: dict[str, Any], ledger: Led
             for tensor in _tensors((value,)):
                 key = ledger.key(tensor)
                 if key is not None:
-                    yield key, tensor
+                    yield key
 
 
 def _distinct(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -447,7 +438,16 @@ def _makers(ops: Sequence[Op], storages: Sequence[Storage]) -> list[int]:
     return makers
 
 
-def _described(storage: Storage, op: int, facts: dict[str, Any]) -> Storage:
+def described(storage: Storage, tensor: torch.Tensor) -> Storage:
+    """The storage, with shape and dtype of a tensor that lies in it."""
+    return dataclasses.replace(storage, shape=tuple(tensor.shape), dtype=dtype_name(tensor))
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _told(storage: Storage, op: int, facts: dict[str, Any]) -> Storage:
     shape, dtype = facts.get("shape", (storage.shape, storage.dtype))
     gradient = facts.get("gradient")
     return dataclasses.replace(

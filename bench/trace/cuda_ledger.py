@@ -1,0 +1,152 @@
+"""The ledger of a real step on CUDA: the caching allocator's own history, joined by address.
+
+Sizes are those requested: the history tells no others. What rounding and blocks that could not be split take on top
+is the difference between the peaks of allocated and of requested bytes, which the allocator counts itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from bench.trace.blocks import Blocks, block
+from bench.trace.log import LIBRARY, Storage
+from bench.trace.recorder import Key, Tick, described
+
+MAX_EVENTS = 1_000_000
+"""Of the history. A step of 100 blocks has some 50,000."""
+ALLOCATED, RELEASED = "alloc", "free_requested"
+"""Actions that the allocator's count of allocated bytes follows (torch.cuda.memory._snapshot)."""
+
+
+class CudaLedger:
+    """Enter `watching()` around the step, after one that has warmed workspaces, and call `begin` first of all in it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._index = device.index if device.index is not None else torch.cuda.current_device()
+        self._ticks: list[int] = []
+        self._persistent: list[tuple[Key, Storage]] = []
+        self._before: list[tuple[Key, int]] = []
+        self._entries: list[Mapping[str, Any]] = []
+        self._blocks: Blocks | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        torch.cuda.synchronize(self._device)
+        torch.cuda.memory._record_memory_history("all", context=None, max_entries=MAX_EVENTS, clear_history=True)
+        try:
+            yield
+            torch.cuda.synchronize(self._device)
+            self._entries = torch.cuda.memory._snapshot(self._device)["device_traces"][self._index]
+        finally:
+            torch.cuda.memory._record_memory_history(None)
+
+    def begin(self, persistent: Iterable[tuple[str, str, torch.Tensor]]) -> None:
+        """`persistent`: (role, name, tensor) of what is there before the step that is read."""
+        for role, name, tensor in persistent:
+            key = self.key(tensor)
+            if key is not None:
+                size = tensor.untyped_storage().nbytes()
+                self._persistent.append((key, described(block(size, role=role, name=name), tensor)))
+        self._before = list(active_blocks(torch.cuda.memory._snapshot(self._device)["segments"], self._index))
+        self.tick()
+
+    def tick(self) -> Tick:
+        """Host-side counters alone; the device is not asked for anything."""
+        counts = torch._C._cuda_memoryStats(self._index)["allocation"]["all"]
+        self._ticks.append(counts["allocated"] + counts["freed"])
+        return len(self._ticks) - 1
+
+    def key(self, tensor: torch.Tensor) -> Key | None:
+        if tensor.device.type != "cuda" or tensor.layout != torch.strided:
+            return None
+        return tensor.untyped_storage().data_ptr() or None
+
+    def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
+        pass  # what its kernel took is among the events
+
+    def events(self, tick: Tick) -> int:
+        return self._read().before_tick[tick]
+
+    def storage(self, key: Key, tick: Tick) -> int | None:
+        return self._read().owner(key, self.events(tick))
+
+    def blocks(self) -> tuple[list[Storage], list[int]]:
+        read = self._read()
+        return read.storages(), read.events
+
+    def _read(self) -> Blocks:
+        if self._blocks is None:
+            self._blocks = blocks_of(self._entries, self._ticks, self._before, self._persistent)
+        return self._blocks
+
+
+def active_blocks(segments: Sequence[Mapping[str, Any]], device: int) -> Iterator[tuple[int, int]]:
+    """(address, requested bytes) of the blocks in use, from a snapshot's segments."""
+    for segment in segments:
+        if segment.get("device", device) != device:
+            continue
+        address = segment["address"]
+        for part in segment["blocks"]:
+            if part["state"] == "active_allocated":
+                yield part.get("address", address), part.get("requested_size", part["size"])
+            address += part["size"]
+
+
+def blocks_of(
+    entries: Sequence[Mapping[str, Any]],
+    ticks: Sequence[int],
+    before: Sequence[tuple[int, int]],
+    persistent: Sequence[tuple[int, Storage]],
+) -> Blocks:
+    """Joins a history with the step.
+
+    Args:
+        entries: of the device's trace, oldest first; it may begin before the first tick.
+        ticks: how many allocations and releases the allocator had counted at each tick.
+        before: (address, bytes) of all blocks in use at the first tick.
+        persistent: what is known of some of them.
+
+    Raises:
+        RuntimeError: the history has lost events, or counts other ones than the allocator does.
+    """
+    blocks = Blocks()
+    known = dict(reversed(list(persistent)))
+    for address, size in before:
+        blocks.was_there(address, known.get(address) or block(size, role=LIBRARY))
+    changes = [entry for entry in entries if entry["action"] in (ALLOCATED, RELEASED)]
+    counted = ticks[-1] - ticks[0]
+    if len(changes) < counted:
+        raise RuntimeError(
+            f"the allocator counted {counted} events in the step, its history has {len(changes)}; "
+            f"raise bench.trace.cuda_ledger.MAX_EVENTS, now {MAX_EVENTS}"
+        )
+    # What the history has from before the first tick is among `before` already.
+    changes = changes[_events_before(entries) :]
+    next_tick = 0
+    for number in range(len(changes) + 1):
+        while next_tick < len(ticks) and ticks[next_tick] - ticks[0] <= number:
+            blocks.tick()
+            next_tick += 1
+        if number == len(changes):
+            break
+        entry = changes[number]
+        if entry["action"] == ALLOCATED:
+            blocks.allocated(entry["addr"], entry["size"])
+        else:
+            blocks.released(entry["addr"])
+    return blocks
+
+
+def _events_before(entries: Sequence[Mapping[str, Any]]) -> int:
+    """Events before the snapshot that `begin` took, which the history marks."""
+    count = 0
+    for entry in entries:
+        if entry["action"] == "snapshot":
+            return count
+        count += entry["action"] in (ALLOCATED, RELEASED)
+    return 0

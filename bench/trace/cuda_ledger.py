@@ -118,15 +118,14 @@ def blocks_of(
     known = dict(reversed(list(persistent)))
     for address, size in before:
         blocks.was_there(address, known.get(address) or block(size, role=LIBRARY))
-    changes = [entry for entry in entries if entry["action"] in (ALLOCATED, RELEASED)]
+    # What the history has from before the first tick is among `before` already.
+    changes = [entry for entry in entries if entry["action"] in (ALLOCATED, RELEASED)][_events_before(entries) :]
     counted = ticks[-1] - ticks[0]
     if len(changes) < counted:
         raise RuntimeError(
             f"the allocator counted {counted} events in the step, its history has {len(changes)}; "
             f"raise bench.trace.cuda_ledger.MAX_EVENTS, now {MAX_EVENTS}"
         )
-    # What the history has from before the first tick is among `before` already.
-    changes = changes[_events_before(entries) :]
     next_tick = 0
     for number in range(len(changes) + 1):
         while next_tick < len(ticks) and ticks[next_tick] - ticks[0] <= number:

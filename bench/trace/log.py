@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -188,11 +189,12 @@ def read_log(path: Path) -> StepLog:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             packed = json.load(file)
-    except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: no step log ({error})") from None
-    if packed.get("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"{path}: version {packed.get('schema_version')} of the step log, expected {SCHEMA_VERSION}")
-    return _unpacked(packed)
+        version = packed["schema_version"]
+        if version == SCHEMA_VERSION:
+            return _unpacked(packed)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: no step log ({error!r})") from None
+    raise ValueError(f"{path}: version {version} of the step log, expected {SCHEMA_VERSION}; record it again")
 
 
 _ROWS: Mapping[str, type] = {"ops": Op, "storages": Storage, "passes": RegionPass, "phases": PhaseMark}

@@ -148,10 +148,10 @@ class Recorder(TorchDispatchMode):
         ledger = self._ledger
         begin = ledger.tick()
         result = func(*args, **kwargs)
-        arguments = _tensors(args)
+        arguments = tensors_of(args)
         if kwargs:
-            arguments += _tensors(kwargs.values())
-        results = _tensors((result,))
+            arguments += tensors_of(kwargs.values())
+        results = tensors_of((result,))
         writes = self._keys(results)
         reads = self._keys(arguments)
         changed = list(_changed(func, args, kwargs, ledger)) if func._schema.is_mutable else []
@@ -388,13 +388,14 @@ def _shown(path: str) -> str:
     return path[len(root) :] if root else Path(path).name
 
 
-def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+def tensors_of(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors among the values, those in lists and tuples included, in order."""
     found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             found.append(value)
         elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
+            found += tensors_of(value)
     return found
 
 
@@ -403,7 +404,7 @@ def _changed(func: Any, args: Sequence[Any], kwargs: dict[str, Any], ledger: Led
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[position] if position < len(args) else kwargs.get(argument.name)
-            for tensor in _tensors((value,)):
+            for tensor in tensors_of((value,)):
                 key = ledger.key(tensor)
                 if key is not None:
                     yield key

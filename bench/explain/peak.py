@@ -1,0 +1,175 @@
+"""The high-water mark of a step: the moment, everything alive there, and what a placement could still remove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.explain.categories import BOUNDARY, SAVED, CategoryBytes, at_peak
+from bench.explain.modules import ModuleRow, module_rows
+from bench.explain.reading import ACTIVATIONS, Reading, read
+from bench.explain.tensors import OpPlace, TensorEntry, TensorGroup, entry, group, place_of
+from bench.explain.words import is_inside
+from bench.spec import ChainInfo
+from bench.trace.log import NOWHERE, StepLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """When the high-water mark was reached first."""
+
+    event: int
+    """Allocations and releases that had happened."""
+    phase: str
+    micro_batch: int
+    op: OpPlace | None
+    """That was running, or had last run; None before the first."""
+    is_running: bool
+    """Whether it was reached inside that op, and not after it."""
+    allocated: TensorEntry | None
+    """What was allocated last; None where the peak is what was there before the step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitAtPeak:
+    """What one unit's forward leaves for backward."""
+
+    unit: str
+    chain: str
+    saved_bytes: int
+    """Made in it by the forward and kept past that (saved activations, boundary tensors), whenever that is released."""
+    at_peak_bytes: int
+    """Of saved and rebuilt activations made in it, what is alive at the peak."""
+    removable_bytes: int
+    """Of that, what the op that runs there does not take in: no region frees more of it at the peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakExplanation:
+    model: str
+    placement: str
+    device: str
+    is_fake: bool
+    """Whether kernels and allocator were predicted."""
+    peak_bytes: int
+    persistent_bytes: int
+    """There before the step: parameters, buffers, optimizer state, batches."""
+    moment: Moment
+    categories: tuple[CategoryBytes, ...]
+    """All of them; they add up to the peak."""
+    modules: tuple[ModuleRow, ...]
+    groups: tuple[TensorGroup, ...]
+    """Everything alive, equal layers together, the largest first."""
+    tensors: tuple[TensorEntry, ...]
+    """Everything alive, the largest first."""
+    activation_bytes: int
+    """Saved activations, boundary tensors and random states at the peak."""
+    removable_bytes: int
+    """Of those, made in units that a placement can name and not taken in by the op that runs: no placement saves more,
+    since the same op still runs and finds all the rest."""
+    units: tuple[UnitAtPeak, ...]
+    """The one with most to remove at the peak first; last the one that holds most elsewhere and nothing there."""
+
+    @property
+    def movable_bytes(self) -> int:
+        """What is not there before the step."""
+        return self.peak_bytes - self.persistent_bytes
+
+    def bytes_of(self, *categories: str) -> int:
+        return sum(one.bytes for one in self.categories if one.category in categories)
+
+
+def explain_peak(log: StepLog, chains: Sequence[ChainInfo] = ()) -> PeakExplanation:
+    """
+    Args:
+        chains: the model's; without them all activations that a module made count as removable.
+
+    Raises:
+        CategoriesDoNotAddUpError: the log is broken.
+    """
+    return explain(read(log, chains))
+
+
+def explain(reading: Reading) -> PeakExplanation:
+    """As `explain_peak`, of a log that was read already."""
+    log = reading.log
+    peak = at_peak(log, reading.classes)
+    alive = log.alive_at(peak.at_event)
+    tensors = sorted((entry(reading, storage, peak.at_event) for storage in alive), key=lambda one: -one.bytes)
+    return PeakExplanation(
+        model=log.model,
+        placement=log.placement,
+        device=log.device,
+        is_fake=log.is_fake,
+        peak_bytes=peak.peak_bytes,
+        persistent_bytes=log.persistent_bytes,
+        moment=moment_at(reading, peak.at_event),
+        categories=peak.categories,
+        modules=module_rows(reading, alive),
+        groups=group(tensors),
+        tensors=tuple(tensors),
+        activation_bytes=peak.bytes_of(*ACTIVATIONS),
+        removable_bytes=reading.total_bytes(removable_at(reading, peak.at_event)),
+        units=_units(reading, peak.at_event),
+    )
+
+
+def removable_at(reading: Reading, events: int) -> list[int]:
+    """Activations alive at a moment that a placement could do without there. What leaked is not one of them: a replay
+    would make it again."""
+    running = reading.running(events)
+    needed = set(reading.log.ops[running].reads) if running != NOWHERE else set()
+    return [
+        storage
+        for storage in reading.log.alive_at(events)
+        if reading.category(storage) in ACTIVATIONS
+        and storage not in needed
+        and storage not in reading.leaked
+        and is_in_unit(reading, reading.module_of(storage))
+    ]
+
+
+def is_in_unit(reading: Reading, module: str) -> bool:
+    """Whether a module lies in a unit of the chains; without chains, whether there is a module at all."""
+    if not reading.chains:
+        return bool(module)
+    return any(is_inside(module, unit) for chain in reading.chains for unit in chain.units)
+
+
+def moment_at(reading: Reading, events: int) -> Moment:
+    log = reading.log
+    running, last = reading.running(events), log.op_at(events)
+    op = log.ops[last] if last != NOWHERE else None
+    mark = log.phase_at(events) if log.phases else None
+    newest = log.events[events - 1] if events else 0
+    return Moment(
+        event=events,
+        phase=mark.phase if mark else "",
+        micro_batch=mark.micro_batch if mark else 0,
+        op=None if op is None else place_of(reading, op),
+        is_running=running != NOWHERE,
+        allocated=entry(reading, newest - 1, events) if newest > 0 else None,
+    )
+
+
+def _units(reading: Reading, events: int) -> tuple[UnitAtPeak, ...]:
+    alive, removable = set(reading.log.alive_at(events)), set(removable_at(reading, events))
+    found: list[UnitAtPeak] = []
+    for chain in reading.chains:
+        for unit in chain.units:
+            inside = [
+                index
+                for index in range(len(reading.log.storages))
+                if reading.category(index) in (SAVED, BOUNDARY) and is_inside(reading.module_of(index), unit)
+            ]
+            first_run = [i for i in inside if (op := reading.maker(i)) is None or not reading.is_replayed(op)]
+            found.append(
+                UnitAtPeak(
+                    unit=unit,
+                    chain=chain.name,
+                    saved_bytes=reading.total_bytes(first_run),
+                    at_peak_bytes=reading.total_bytes(alive.intersection(inside)),
+                    removable_bytes=reading.total_bytes(removable.intersection(inside)),
+                )
+            )
+    return tuple(sorted(found, key=lambda one: (-one.removable_bytes, -one.at_peak_bytes, one.saved_bytes)))

@@ -79,6 +79,9 @@ def test_the_wheel_holds_zoo_and_configs_inside_the_package(wheel: Path) -> None
             for name in names
             if name.startswith(f"bench/installed/{folder}/") and name.endswith(pattern[1:])
         }
+    viewer = {path.relative_to(ROOT).as_posix() for path in (ROOT / "bench/report").glob("memory_viewer*")}
+    assert viewer
+    assert viewer <= set(names)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 
 PAGE_WIDTH = 7.2
 """Inches: the text width of a two-column paper."""
@@ -94,7 +94,8 @@ def text_width(text: str, size: float = SMALL) -> float:
     """Inches that a proportional text takes."""
     if not text.strip():
         return 0.0
-    return float(TextPath((0, 0), text, size=size, prop=FontProperties(family="DejaVu Sans")).get_extents().width) / 72
+    font = FontProperties(family="DejaVu Sans", size=size)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72
 
 
 def wrap(text: str, width: float, size: float = SMALL) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 OnPhase = Callable[[str], None]
+Persistent = Callable[[], Iterable[torch.Tensor]]
 END = "end"
 COLLECT = "collect"
 """Mark after the step: what is freed from here on was garbage."""
@@ -37,13 +38,13 @@ class RunStep(Protocol):
     def __call__(self, on_phase: OnPhase) -> object: ...
 
 
-def measure_memory(run: RunStep, persistent_bytes: Callable[[], int], device: torch.device) -> MemoryReading:
+def measure_memory(run: RunStep, persistent: Persistent, device: torch.device) -> MemoryReading:
     """Runs two steps and reads the second: the first gives every block that the second frees a place in the record.
 
     Args:
         run: one training step that calls `on_phase` with the name of each phase as it begins, and with `end`.
-        persistent_bytes: counts the state alive between two steps; called once, between them. The CPU's allocator
-            only tells changes, so they are added to this. CUDA's allocator knows its own total.
+        persistent: the tensors that are known to be alive between two steps; asked for once, between them. The CPU's
+            allocator only tells changes, which are added to these. CUDA's allocator knows its own total.
 
     Raises:
         LeakingError: the allocated bytes did not return to where they began.
@@ -54,7 +55,7 @@ def measure_memory(run: RunStep, persistent_bytes: Callable[[], int], device: to
         return measure_on_cuda(run, device)
     from bench.measure.memory_cpu import measure_on_cpu
 
-    return measure_on_cpu(run, persistent_bytes)
+    return measure_on_cpu(run, persistent)
 
 
 def check_returned(start_bytes: int, end_bytes: int, collected_bytes: int) -> None:

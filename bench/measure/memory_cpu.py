@@ -7,26 +7,32 @@ whatever it frees was either allocated in the first or belongs to the persistent
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
+import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.measure.memory import COLLECT, END, MemoryReading, RunStep, check_returned
+from bench.measure.memory import COLLECT, END, MemoryReading, Persistent, RunStep, check_returned
 
 MARK = "bench.phase:"
 ALLOCATION = "[memory]"
 FORWARD, BACKWARD = "forward", "backward"
 
 
-def measure_on_cpu(run: RunStep, persistent_bytes: Callable[[], int]) -> MemoryReading:
+def measure_on_cpu(run: RunStep, persistent: Persistent) -> MemoryReading:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
         run(_unmarked)
-        persistent = persistent_bytes()
+        state = {storage.data_ptr(): storage.nbytes() for storage in map(_storage, persistent())}
         _mark("start")
         run(_mark)
         _mark(COLLECT)
         gc.collect()
-    return _read(recording, persistent)
+    return _read(recording, state)
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    return tensor.untyped_storage()
 
 
 def _mark(phase: str) -> None:
@@ -38,26 +44,34 @@ def _unmarked(_phase: str) -> None:
     pass
 
 
-def _read(recording: profile, persistent: int) -> MemoryReading:
-    marks, changes = _events(recording)
-    running = start = end = peak = before_forward = retained = 0
+def _read(recording: profile, state: Mapping[int, int]) -> MemoryReading:
+    """`state`: address → bytes of the blocks that are known to be there between the two steps."""
+    unknown: dict[int, int] = {}
+    persistent = running = start = end = peak = before_forward = retained = 0
     phase, peak_phase = "", ""
-    remaining = iter([*marks, (float("inf"), "")])
-    next_time, next_phase = next(remaining)
-    for time_ns, change in changes:
-        while time_ns >= next_time:
-            phase = next_phase
+    for event in allocator_events(recording, MARK):
+        if event.name != ALLOCATION:
+            phase = event.name.removeprefix(MARK)
             if phase == "start":
                 start = peak = running
+                persistent = sum(state.values()) + sum(unknown.values())
             elif phase == FORWARD:
                 before_forward = running
             elif phase == BACKWARD:
                 retained = running - before_forward
             elif phase == COLLECT:
                 end = running
-            next_time, next_phase = next(remaining)
+            continue
+        change, address = event.extra_fields.alloc_size, event.extra_fields.ptr
         running += change
-        if phase and phase not in (END, COLLECT) and running > peak:
+        if not phase:
+            # What the first step leaves behind and nobody knows of, such as a tensor that a module holds to its next
+            # call, weighs on the second as the state does.
+            if change < 0:
+                unknown.pop(address, None)
+            elif address not in state:
+                unknown[address] = change
+        elif phase not in (END, COLLECT) and running > peak:
             peak, peak_phase = running, phase
     check_returned(start, end if phase == COLLECT else running, running)
     return MemoryReading(
@@ -68,16 +82,16 @@ def _read(recording: profile, persistent: int) -> MemoryReading:
     )
 
 
-def _events(recording: profile) -> tuple[list[tuple[float, str]], list[tuple[float, int]]]:
-    """(time in ns, phase) of each mark of the second step, and (time in ns, bytes) of each allocation or free."""
+def allocator_events(recording: profile, mark: str) -> list[Any]:
+    """Allocations, releases (ALLOCATION, with `extra_fields.ptr` and signed `extra_fields.alloc_size`) and the marks
+    whose name begins with `mark`, in the order of time."""
     if recording.profiler is None or recording.profiler.kineto_results is None:
         raise RuntimeError("the profiler recorded nothing: this torch build has no kineto")
-    marks: list[tuple[float, str]] = []
-    changes: list[tuple[float, int]] = []
-    for event in recording.profiler.kineto_results.events():
-        name = event.name()
-        if name == ALLOCATION:
-            changes.append((event.start_ns(), event.nbytes()))  # type: ignore[attr-defined]  # missing in the stubs
-        elif name.startswith(MARK):
-            marks.append((event.start_ns(), name.removeprefix(MARK)))
-    return sorted(marks, key=lambda mark: mark[0]), sorted(changes, key=lambda change: change[0])
+    found: list[Any] = []
+    waiting = list(recording.profiler.kineto_results.experimental_event_tree())
+    while waiting:
+        event = waiting.pop()
+        if event.name == ALLOCATION or event.name.startswith(mark):
+            found.append(event)
+        waiting.extend(event.children)
+    return sorted(found, key=lambda event: event.start_time_ns)

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from bench.measure.memory_cpu import allocator_events
 from bench.trace.blocks import Blocks, block
 from bench.trace.log import REMAINDER, Storage
 from bench.trace.recorder import Key, Tick, described
 
 MARK = "bench.tick"
-ALLOCATION = "[memory]"
 
 
 class CpuLedger:
@@ -70,19 +70,18 @@ class CpuLedger:
 
     def _read(self) -> Blocks:
         if self._blocks is None:
-            recorded = self._profile and self._profile.profiler and self._profile.profiler.kineto_results
-            if not recorded:
-                raise RuntimeError("the profiler recorded nothing: this torch build has no kineto")
-            self._blocks = _blocks(recorded.experimental_event_tree(), self._persistent)
+            if self._profile is None:
+                raise RuntimeError("nothing was watched")
+            self._blocks = _blocks(allocator_events(self._profile, MARK), self._persistent)
         return self._blocks
 
 
-def _blocks(tree: Sequence[Any], persistent: Sequence[tuple[Key, Storage]]) -> Blocks:
+def _blocks(recorded: Sequence[Any], persistent: Sequence[tuple[Key, Storage]]) -> Blocks:
     """Events from the first tick on, with what was there before them."""
     blocks = Blocks()
     older: dict[int, int] = {}
     begun = False
-    for event in _in_order(tree):
+    for event in recorded:
         if event.name == MARK:
             if not begun:
                 begun = True
@@ -103,15 +102,3 @@ def _blocks(tree: Sequence[Any], persistent: Sequence[tuple[Key, Storage]]) -> B
         else:
             older.pop(address, None)
     return blocks
-
-
-def _in_order(tree: Sequence[Any]) -> list[Any]:
-    """Marks and allocator events in the order of time."""
-    found: list[Any] = []
-    waiting = list(tree)
-    while waiting:
-        event = waiting.pop()
-        if event.name in (MARK, ALLOCATION):
-            found.append(event)
-        waiting.extend(event.children)
-    return sorted(found, key=lambda event: event.start_time_ns)

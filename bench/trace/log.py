@@ -23,7 +23,7 @@ NOWHERE = -1
 LIBRARY, REMAINDER = "library", "remainder"
 ROLES = (PARAMETER, BUFFER, GRADIENT, OPTIMIZER_STATE, INPUT, SCALER, LIBRARY, REMAINDER)
 """What a block is to the step, where its bytes alone do not say. `library`: kept by cuBLAS and the like. A `remainder`
-is older than the step and nothing that the harness knows of: it weighs on no peak that the CPU's allocator reports."""
+is older than the step and nothing that the harness knows of, such as a tensor that a module holds to its next call."""
 
 FIRST, REPLAY = "first", "replay"
 Kind = str
@@ -132,8 +132,8 @@ class StepLog:
 
     @property
     def persistent_bytes(self) -> int:
-        """Alive before the step, the remainder left out."""
-        return sum(s.size_bytes for s in self.storages if s.birth is None and s.role != REMAINDER)
+        """Alive before the step."""
+        return sum(s.size_bytes for s in self.storages if s.birth is None)
 
     def timeline(self) -> list[int]:
         """Allocated bytes, the persistent state included, before any event and after each; shape (events + 1,)."""
@@ -151,13 +151,11 @@ class StepLog:
         return most, line.index(most)
 
     def alive_at(self, events: int) -> list[int]:
-        """Storages allocated once `events` events have happened, the remainder left out."""
+        """Storages allocated once `events` events have happened."""
         return [
             index
             for index, s in enumerate(self.storages)
-            if (s.birth is None or s.birth < events)
-            and (s.death is None or s.death >= events)
-            and not (s.birth is None and s.role == REMAINDER)
+            if (s.birth is None or s.birth < events) and (s.death is None or s.death >= events)
         ]
 
     def op_at(self, events: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from bench.trace.log import REMAINDER, StepLog
+from bench.trace.log import StepLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,5 +44,5 @@ class ExactAllocator:
 
 def peaks_of(log: StepLog, allocator: Allocator) -> Peaks:
     """What the allocator would report of a recorded step."""
-    persistent = [s.size_bytes for s in log.storages if s.birth is None and s.role != REMAINDER]
+    persistent = [s.size_bytes for s in log.storages if s.birth is None]
     return allocator.peaks(persistent, [s.size_bytes for s in log.storages], log.events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -50,10 +50,9 @@ class Bench:
         """The placement on the model, for the time of a `with` block."""
         return apply(self.step.model, text, wiring=self.wiring)
 
-    def persistent_bytes(self) -> int:
-        """Bytes of all storages alive between two steps, shared ones once."""
-        storages = (tensor.untyped_storage() for tensor in persistent_tensors(self.step))
-        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
+    def persistent_tensors(self) -> Iterator[torch.Tensor]:
+        """Every tensor that is known to be alive between two steps."""
+        return persistent_tensors(self.step)
 
     def recover(self) -> None:
         """Puts model, memory and state back in order after a failure. Call it when the exception is gone, since its

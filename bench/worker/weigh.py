@@ -109,7 +109,7 @@ class _Pass:
         self._steps_before = step.optimizer_steps
         self._applied.reset_counts()
         began = time.monotonic()
-        reading = measure_memory(self._run, self._bench.persistent_bytes, self._bench.device)
+        reading = measure_memory(self._run, self._bench.persistent_tensors, self._bench.device)
         self.wall_s = time.monotonic() - began
         self._optimizer_steps = step.optimizer_steps - self._steps_before
         return reading

@@ -42,12 +42,8 @@ def record(step: TrainingStep, placement: str = "none") -> StepLog:
 def measured_peak(step: TrainingStep, placement: str = "none") -> int:
     """Of a step that nothing but the allocator's own events watches."""
 
-    def persistent_bytes() -> int:
-        storages = [tensor.untyped_storage() for tensor in persistent_tensors(step)]
-        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
-
     with apply(step.model, placement, wiring=wiring_of(step, *_units(placement))):
-        return measure_memory(step.run, persistent_bytes, CPU).peak_bytes
+        return measure_memory(step.run, lambda: persistent_tensors(step), CPU).peak_bytes
 
 
 def chain_of(model: nn.Module) -> tuple[ChainInfo, ...]:

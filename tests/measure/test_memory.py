@@ -50,7 +50,7 @@ def make_bench(controls: Controls, *texts: str) -> Bench:
 def weigh(bench: Bench, text: str) -> MemoryReading:
     bench.restore_state()
     with bench.placed(text):
-        return measure_memory(bench.step.run, bench.persistent_bytes, CPU)
+        return measure_memory(bench.step.run, bench.persistent_tensors, CPU)
 
 
 def weigh_with_memtracker(bench: Bench, text: str) -> tuple[int, int]:
@@ -66,7 +66,7 @@ def weigh_with_memtracker(bench: Bench, text: str) -> tuple[int, int]:
 
     with warnings.catch_warnings(), apply(step.model, text, wiring=bench.wiring), tracker:
         warnings.simplefilter("ignore")  # its hooks outlive T5's modules
-        reading = measure_memory(run, bench.persistent_bytes, CPU)
+        reading = measure_memory(run, bench.persistent_tensors, CPU)
     return reading.peak_bytes, int(tracker.get_tracker_snapshot("peak")[CPU]["Total"])
 
 
@@ -139,7 +139,7 @@ def test_a_toy_is_weighed_to_the_byte() -> None:
         step_of(forward)(on_phase)
         x.grad = None
 
-    reading = measure_memory(run, lambda: 4000, CPU)
+    reading = measure_memory(run, lambda: [x], CPU)
     assert reading.persistent_bytes == 4000
     assert reading.retained_bytes == 4000 + 4  # exp's result, and the sum
     # In backward: exp's result, the loss, its gradient of one, and x's gradient; sum's gradient is an expanded view.
@@ -158,7 +158,37 @@ def test_a_step_that_keeps_something_is_leaking() -> None:
         kept.append(torch.ones(100))
 
     with pytest.raises(LeakingError, match="400 bytes more"):
-        measure_memory(run, lambda: 0, CPU)
+        measure_memory(run, list, CPU)
+
+
+def test_what_a_module_holds_to_its_next_call_is_part_of_the_peak() -> None:
+    class Holding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8, bias=False)
+            self.seen = torch.zeros(0)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen = self.layer(x).detach() * 2
+            return self.layer(x)
+
+    def peak(model: Holding, *, holds: bool) -> MemoryReading:
+        def run(on_phase: OnPhase) -> None:
+            model.zero_grad()
+            step_of(lambda: model(x).sum())(on_phase)
+            model.zero_grad()
+            if not holds:
+                model.seen = torch.zeros(0)
+
+        return measure_memory(run, lambda: [model.layer.weight, x], CPU)
+
+    x = torch.ones(100, 8)
+    held, dropped = peak(Holding(), holds=True), peak(Holding(), holds=False)
+    seen = 100 * 8 * 4
+    assert held.persistent_bytes - dropped.persistent_bytes == seen
+    # The old one goes once the new one is there, so it weighs on what comes before, and no more than its bytes.
+    assert 0 < held.peak_bytes - dropped.peak_bytes <= seen
+    assert dropped.persistent_bytes == 8 * 8 * 4 + seen
 
 
 def _parts(controls: Controls) -> dict[str, object]:

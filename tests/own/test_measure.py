@@ -62,7 +62,7 @@ def test_the_peak_is_that_of_the_same_step_built_from_controls(tmp_path: Path) -
     for sample in read_records(study.directory).of(MemorySample):
         bench.restore_state()
         with bench.placed(sample.placement):
-            reading = measure_memory(bench.step.run, bench.persistent_bytes, bench.device)
+            reading = measure_memory(bench.step.run, bench.persistent_tensors, bench.device)
         assert sample.persistent_bytes == reading.persistent_bytes
         assert sample.retained_bytes == reading.retained_bytes
         # Ours keeps a running total of its micro-batches' losses: one fp32 number.

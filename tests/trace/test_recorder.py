@@ -16,7 +16,7 @@ from bench.placement.applying import apply
 from bench.spec import ModelSpec, RecipeSpec, WorkloadSpec
 from bench.spec.roles import GRADIENT, PARAMETER
 from bench.step import StepState, TrainingStep, build_training_step, load_family
-from bench.step.state import roles
+from bench.step.state import persistent_tensors
 from bench.trace.log import FIRST, NOWHERE, REPLAY, Op, StepLog, read_log, write_log
 from bench.trace.record import record_real_step
 from bench.worker.bench import Bench
@@ -65,12 +65,8 @@ def _named(log: StepLog, name: str, phase: str | None = None) -> list[Op]:
 def _measured(step: TrainingStep, placement: str = "none", *units: str) -> MemoryReading:
     """Unwatched, as a study weighs it."""
 
-    def persistent() -> int:
-        storages = (tensor.untyped_storage() for _, _, tensor in roles(step))
-        return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
-
     with apply(step.model, placement, wiring=wiring_of(step, *units)):
-        return measure_memory(step.run, persistent, CPU)
+        return measure_memory(step.run, lambda: persistent_tensors(step), CPU)
 
 
 # Bytes
@@ -148,7 +144,7 @@ def test_the_recorded_peak_of_a_zoo_model_is_the_unwatched_one_for_every_generat
         bench.restore_state()
         try:
             with bench.placed(text):
-                measured = measure_memory(bench.step.run, bench.persistent_bytes, CPU).peak_bytes
+                measured = measure_memory(bench.step.run, bench.persistent_tensors, CPU).peak_bytes
         except UnsupportedPlacementError:
             refused += 1
             continue

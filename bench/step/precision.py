@@ -31,7 +31,7 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 def unsupported_precision(name: str, device: torch.device) -> str | None:
     """Why the device cannot train in this precision, or None where it can."""
-    if name == "fp16-autocast" and device.type != "cuda":
+    if name == "fp16-autocast" and device.type == "cpu":
         return f"fp16-autocast needs a GPU: {device.type} trains in bf16-autocast instead"
     if device.type == "cuda" and name.startswith("bf16") and not torch.cuda.is_bf16_supported():
         return f"{name}: {torch.cuda.get_device_name(device)} has no bf16"

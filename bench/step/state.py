@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.spec.roles import BUFFER, GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER, SCALER
-from bench.step.interface import Step
+from bench.step.interface import Stateful, Step
 
 
 class StepState:
@@ -63,8 +63,15 @@ def roles(step: Step) -> Iterator[tuple[str, str, torch.Tensor]]:
         if gradient is not None:
             parts = (gradient._indices(), gradient._values()) if gradient.is_sparse else (gradient,)
             yield from ((GRADIENT, name, part) for part in parts)
-    for role, held in ((INPUT, step.batches), (SCALER, [other.state_dict() for other in step.others])):
+    for role, held in ((INPUT, step.batches), (SCALER, [_held(other) for other in step.others])):
         yield from ((role, "", leaf) for leaf in tree_leaves(held) if isinstance(leaf, torch.Tensor))
+
+
+def _held(other: Stateful) -> Any:
+    """What it keeps on the device: a loss scaler keeps two tensors, and tells their values as numbers."""
+    if isinstance(other, torch.amp.GradScaler):
+        return [other._scale, other._growth_tracker]
+    return other.state_dict()
 
 
 def _named_tensors(step: Step) -> Iterator[tuple[str, torch.Tensor]]:

@@ -4,11 +4,13 @@ MODEL ?= gpt2
 DEVICE ?=
 ARGS ?=
 STUDY ?=
+PLACEMENT ?=
+TARGET ?=
 PORT ?= 5000
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep ui plots test check lint device-check clean
+.PHONY: help setup sweep forecast explain ui plots test check lint device-check clean
 
 INSTALLED := .venv/.installed
 BENCH := .venv/bin/python -m bench
@@ -27,6 +29,12 @@ setup: $(INSTALLED) ## Make .venv and install; the other targets do it by themse
 
 sweep: $(INSTALLED) ## Measure the frontier of MODEL on DEVICE: make sweep MODEL=gpt2-tiny ARGS='protocol=full'
 	@set -f; $(BENCH) sweep model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(ARGS)
+
+forecast: $(INSTALLED) ## Forecast MODEL's peaks without training: make forecast MODEL=gpt2 TARGET=h200 ARGS='precision=bf16-autocast'
+	@set -f; $(BENCH) forecast model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(TARGET),target='$(TARGET)') $(ARGS)
+
+explain: $(INSTALLED) ## Explain the peak of MODEL under PLACEMENT (by default none)
+	@set -f; $(BENCH) explain model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(PLACEMENT),placement='$(PLACEMENT)') $(ARGS)
 
 ui: $(INSTALLED) ## Open MLflow on 127.0.0.1:PORT over the default store
 	@set -f; $(BENCH) ui port='$(PORT)' $(ARGS)

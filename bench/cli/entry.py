@@ -26,7 +26,11 @@ from bench.folders import root
 from bench.records import CannotWriteError, DamagedStudyError
 from bench.spec import SpecError
 
-OPTION_NAMES = (*CONTROL_GROUPS, "caps", "placements", "reference", "tracker", "study", "port", "results", "out")
+OPTION_NAMES = (
+    *CONTROL_GROUPS,
+    *("caps", "placements", "placement", "other", "reference", "forecast", "method", "target", "real"),
+    *("tracker", "study", "port", "results", "out"),
+)
 """What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "tracker.uri")
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:%+@-]*")

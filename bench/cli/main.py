@@ -11,6 +11,8 @@ from bench.cli.answer import REQUEST_WRONG
 
 VERBS = {
     "sweep": "measure the frontier of a model: model=gpt2 device=auto protocol=full …",
+    "explain": "what coexists at a step's peak, and what frees it: model=gpt2 placement=… [other=…]",
+    "forecast": "the peak of any placement without training: model=gpt2 [target=h200] placements.explicit=[…]",
     "publish": "rebuild the MLflow runs of a study from its directory: study=…",
     "plots": "redraw the plots and tables of a study from its records: study=…",
     "selftest": "try the protocol on equal placements and injected delays: simulated.studies=1000 real.run=true",

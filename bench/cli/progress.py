@@ -60,7 +60,8 @@ class ProgressDisplay:
         line = LINES_WITHOUT_TERMINAL * event.done // max(event.total, 1)
         if line > self._lines:
             self._lines = line
-            parts = (f"{event.done}/{event.total}", time_left(event.seconds_left), event.label)
+            counted = f"{event.done}/{event.total}" if event.total else ""
+            parts = (counted, time_left(event.seconds_left), event.label)
             self._console.print(escape("  ".join(part for part in parts if part)))
 
 

@@ -17,10 +17,11 @@ from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
-from bench.spec import ANSWERS, ChainInfo, PlacementEntry, StudySpec, control_key, uncontrolled
+from bench.spec import ANSWERS, ChainInfo, PlacementEntry, SpecError, StudySpec, control_key, uncontrolled
 from bench.study import WorkerError, probe_worker, run_study
+from bench.study.forecasting import METHODS, OFF
 
-OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "reference", "results", "tracker")
+OPTIONS = (*CONTROL_GROUPS, "caps", "forecast", "placements", "reference", "results", "tracker")
 
 
 def run(overrides: Sequence[str]) -> int:
@@ -32,7 +33,7 @@ def sweep(options: Options) -> Answer:
     try:
         study = plan_study(options)
         with ProgressDisplay() as display:
-            directory = run_study(study, results, watch=display)
+            directory = run_study(study, results, watch=display, forecast=options["forecast"])
     except WorkerError as error:
         print(f"boundary-bench: {error}", file=sys.stderr)
         return Answer(exit_code=PARTIAL, data={"error": str(error)})
@@ -46,6 +47,8 @@ def sweep(options: Options) -> Answer:
 def plan_study(options: Options) -> StudySpec:
     """The resolved study: controls with their facts as executed, and the placements that the model can take."""
     refuse_unknown(options, OPTIONS)
+    if options["forecast"] not in (*METHODS, OFF):
+        raise SpecError(f"forecast: {options['forecast']!r} is not one of {', '.join((*METHODS, OFF))}")
     controls = controls_of(options)
     caps = caps_of(options)
     check_tracker(options["results"], options["tracker"])

@@ -24,5 +24,6 @@ from bench.frontier.types import (
     Frontier as Frontier,
     Hypervolume as Hypervolume,
     Interval as Interval,
+    MemoryReference as MemoryReference,
     Trial as Trial,
 )

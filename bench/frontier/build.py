@@ -15,10 +15,12 @@ from bench.frontier.notes import frontier_notes
 from bench.frontier.reference import measured_reference
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, summarize_trials
-from bench.frontier.types import Frontier, Hypervolume, Trial
-from bench.records import ExecutionStarted, Records, kept_samples, study_path
+from bench.frontier.types import Frontier, Hypervolume, MemoryReference, Trial
+from bench.records import PLAIN, ExecutionStarted, Records, kept_samples, study_path
 from bench.spec import StudySpec, flat_controls
 from bench.stats import paired_ratios
+
+OUT_OF_MEMORY = "oom"
 
 
 def build_frontier(study: StudySpec, records: Records) -> Frontier:
@@ -41,6 +43,7 @@ def build_frontier(study: StudySpec, records: Records) -> Frontier:
         model=study.controls.model.name,
         device=facts.device_name if facts is not None else study.controls.device.kind,
         reference=reference,
+        memory_reference=_memory_reference(trials, records, reference),
         trials=trials,
         frontier=tuple(trial.placement for trial in frontier),
         knee=frontier[knee].placement if knee is not None else None,
@@ -58,6 +61,28 @@ def _capacity_bytes(study: StudySpec, records: Records) -> int | None:
     started: list[ExecutionStarted] = records.of(ExecutionStarted)
     capacity = started[-1].environment.get("capacity_bytes") if started else None
     return limit or (capacity if isinstance(capacity, int) else None)
+
+
+def _memory_reference(trials: Sequence[Trial], records: Records, reference: str | None) -> MemoryReference | None:
+    """Savings are asked for against the plain step. Where that ran out of memory, only a forecast knows its peak."""
+    plain = next((trial for trial in trials if trial.placement == PLAIN), None)
+    forecast = records.forecasts.placements.get(PLAIN)
+    if reference is not None and plain is not None and plain.outcome == OUT_OF_MEMORY and forecast is not None:
+        return MemoryReference(
+            placement=PLAIN,
+            peak_allocated_bytes=forecast.peak_allocated_bytes,
+            persistent_bytes=forecast.persistent_bytes,
+            is_forecast=True,
+        )
+    trial = next((trial for trial in trials if trial.placement == reference), None)
+    if trial is None or trial.peak_allocated_bytes is None or trial.persistent_bytes is None:
+        return None
+    return MemoryReference(
+        placement=trial.placement,
+        peak_allocated_bytes=trial.peak_allocated_bytes,
+        persistent_bytes=trial.persistent_bytes,
+        is_forecast=False,
+    )
 
 
 def _judge(trials: Sequence[Trial], records: Records, reference: str | None) -> tuple[Trial, ...]:

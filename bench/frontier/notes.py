@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from bench.frontier.forecast_notes import forecast_notes
 from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
@@ -41,6 +42,7 @@ def frontier_notes(
         *_differing_peaks(records, trials),
         *_unsteady_reference(records, reference),
         *_other_kernels(study, records),
+        *forecast_notes(records.forecasts, trials, reference),
         *records.telemetry_notes,
         *_damaged_lines(records),
     )

@@ -15,6 +15,7 @@ import bench.stats
 from bench.frontier.build import build_frontier
 from bench.frontier.types import Frontier, Interval, Trial
 from bench.records import (
+    FORECAST_FILE,
     SAMPLES_FILE,
     STUDY_FILE,
     TELEMETRY_SUMMARY_FILE,
@@ -30,7 +31,7 @@ FRONTIER_FILE = "frontier.json"
 CSV_FILE = "frontier.csv"
 GENERATOR_SEPARATOR = "; "
 REMEDY = "build it again from the study's records: python -m bench plots study=…"
-SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE)
+SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE)
 """What a frontier is built from."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from bench.frontier.reference import measured_reference
 from bench.frontier.series import ratio_steadiness, steadiness_text, time_steadiness, unsteady_text
 from bench.frontier.steadiness import UNSTEADY, Steadiness
 from bench.frontier.types import Interval, Trial
-from bench.records import MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
+from bench.records import Forecast, MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
 from bench.spec import PlacementEntry, StudySpec
 from bench.stats import PairedRatio, estimate_paired, judge, paired_ratios
 
@@ -39,21 +40,24 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
     ratios = paired_ratios(valid, reference) if reference is not None else {}
 
     target = study.controls.protocol.target_half_width
+    forecasts = records.forecasts.placements
 
     def summarize(entry: PlacementEntry) -> Trial:
         placement = entry.text
+        forecast = forecasts.get(placement)
         if placement in outcomes:
-            return _unscored(entry, outcomes[placement].outcome, outcomes[placement].reason)
+            return _unscored(entry, outcomes[placement].outcome, outcomes[placement].reason, forecast)
         missing = _missing(weighed.get(placement, ()), timed.get(placement, ()), ratios.get(placement, ()))
         if missing:
-            return _unscored(entry, PENDING, missing)
+            return _unscored(entry, PENDING, missing, forecast)
         if placement == reference:
             steadiness = time_steadiness(timed[placement], target)
         else:
             steadiness = ratio_steadiness(ratios[placement], target)
         if steadiness.word == UNSTEADY and placement != reference:
-            return _unscored(entry, UNSTABLE, steadiness_text(steadiness))
-        return _scored(study, entry, weighed[placement], timed[placement], ratios[placement], steadiness, reference)
+            return _unscored(entry, UNSTABLE, steadiness_text(steadiness), forecast)
+        scored = _scored(study, entry, weighed[placement], timed[placement], ratios[placement], steadiness, reference)
+        return _beside_forecast(scored, forecast)
 
     return tuple(summarize(entry) for entry in study.placements)
 
@@ -68,8 +72,29 @@ def _missing(memory: Sequence[MemorySample], times: Sequence[TimeSample], ratios
     return "" if ratios else "no time sample in a round with the reference yet"
 
 
-def _unscored(entry: PlacementEntry, outcome: str, reason: str) -> Trial:
-    return Trial(placement=entry.text, id=entry.id, generators=entry.generators, outcome=outcome, reason=reason)
+def _unscored(entry: PlacementEntry, outcome: str, reason: str, forecast: Forecast | None) -> Trial:
+    trial = Trial(placement=entry.text, id=entry.id, generators=entry.generators, outcome=outcome, reason=reason)
+    return _beside_forecast(trial, forecast)
+
+
+def _beside_forecast(trial: Trial, forecast: Forecast | None) -> Trial:
+    if forecast is None:
+        return trial
+    return dataclasses.replace(
+        trial,
+        forecast_peak_bytes=forecast.peak_allocated_bytes,
+        forecast_method=forecast.method,
+        forecast_error_share=forecast_error(
+            forecast.peak_allocated_bytes, trial.peak_allocated_bytes, trial.persistent_bytes
+        ),
+    )
+
+
+def forecast_error(forecast_peak: int, measured_peak: int | None, persistent: int | None) -> float | None:
+    """(forecast − measured) / (measured − persistent): the parameters, which anybody can count, flatter no forecast."""
+    if measured_peak is None or persistent is None or measured_peak <= persistent:
+        return None
+    return (forecast_peak - measured_peak) / (measured_peak - persistent)
 
 
 def _scored(

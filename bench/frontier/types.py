@@ -51,9 +51,26 @@ class Trial:
     step_flops: int | None = None
     replay_flops: int | None = None
     replay_ops: int | None = None
+    forecast_peak_bytes: int | None = None
+    """What the peak was forecast to be, without training; there also where nothing was measured."""
+    forecast_method: str | None = None
+    """`fake step` or `rearranged`, as in the study's `forecast.json`."""
+    forecast_error_share: float | None = None
+    """(forecast peak − measured peak) / (measured peak − persistent); None where either is missing."""
     on_frontier: bool = False
     frontier_confidence: float | None = None
     """Share of bootstrap resamples of the rounds in which the placement is on the frontier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryReference:
+    """The placement whose peak the others' peaks are held against."""
+
+    placement: str
+    peak_allocated_bytes: int
+    persistent_bytes: int
+    is_forecast: bool
+    """Its step does not fit on the device, so that both are forecast and not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +91,8 @@ class Frontier:
     device: str
     reference: str | None
     """Placement text that ratios are relative to; None when nothing was measured."""
+    memory_reference: MemoryReference | None = None
+    """What peaks are relative to: the reference, or where `none` does not fit, the forecast of `none`."""
     trials: tuple[Trial, ...]
     """Every placement of the study, in its order."""
     frontier: tuple[str, ...]

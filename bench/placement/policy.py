@@ -37,6 +37,12 @@ def aten_ops(name: str) -> frozenset[str]:
     return OP_GROUPS.get(name, frozenset({name}))
 
 
+def known_ops() -> tuple[str, ...]:
+    """Names that a policy can keep: groups, and torch's ops without their overloads."""
+    names = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
+    return tuple(sorted({*OP_GROUPS, *(name.partition(".")[0] for space, _, name in names if space == "aten")}))
+
+
 class PolicyContexts:
     """`context_fn` of torch.utils.checkpoint: keeps the chosen calls; a fresh count for every pass of the region."""
 

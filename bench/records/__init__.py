@@ -6,6 +6,7 @@ from bench.records.directory import (
     SAMPLES_FILE as SAMPLES_FILE,
     STUDY_FILE as STUDY_FILE,
     TELEMETRY_SUMMARY_FILE as TELEMETRY_SUMMARY_FILE,
+    TRACE_FOLDER as TRACE_FOLDER,
     DamagedStudyError as DamagedStudyError,
     Records as Records,
     RecordWriter as RecordWriter,
@@ -18,6 +19,13 @@ from bench.records.directory import (
     study_path as study_path,
     write_json as write_json,
     write_study as write_study,
+)
+from bench.records.forecast import (
+    FORECAST_FILE as FORECAST_FILE,
+    Forecast as Forecast,
+    Forecasts as Forecasts,
+    read_forecasts as read_forecasts,
+    write_forecasts as write_forecasts,
 )
 from bench.records.reference import PLAIN as PLAIN, choose_reference as choose_reference
 from bench.records.types import (

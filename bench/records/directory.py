@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.records.forecast import Forecasts, read_forecasts
 from bench.records.types import RECORD_KINDS, Record
 from bench.records.write import (
     LineWriter,
@@ -23,6 +24,8 @@ ENVIRONMENT_FILE = "environment.json"
 SAMPLES_FILE = "samples.jsonl"
 LOG_FILE = "log.txt"
 TELEMETRY_SUMMARY_FILE = "telemetry.json"
+TRACE_FOLDER = "trace"
+"""Holds what `explain` recorded and drew: logs of steps, pictures of their memory."""
 RESTORE = "restore the file from a copy, or move the folder away and measure again"
 
 
@@ -37,6 +40,8 @@ class Records:
     """1-based numbers of lines that are no records, such as one torn by a kill; they are skipped, never rewritten."""
     telemetry_notes: tuple[str, ...] = ()
     """What the parent saw of the device and the machine meanwhile that a reader must know."""
+    forecasts: Forecasts = field(default_factory=Forecasts)
+    """What was forecast of the placements; it stands beside what was measured, and decides nothing."""
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [entry for entry in self.entries if isinstance(entry, kind)]
@@ -91,7 +96,7 @@ def read_records(directory: Path) -> Records:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Records(entries=())
+        data = b""
     except OSError as error:
         raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
     entries: list[Record] = []
@@ -100,7 +105,12 @@ def read_records(directory: Path) -> Records:
         if line.strip():
             record = parse_record(line)
             entries.append(record) if record else damaged.append(number)
-    return Records(entries=tuple(entries), damaged_lines=tuple(damaged), telemetry_notes=_telemetry_notes(directory))
+    return Records(
+        entries=tuple(entries),
+        damaged_lines=tuple(damaged),
+        telemetry_notes=_telemetry_notes(directory),
+        forecasts=read_forecasts(directory),
+    )
 
 
 def _telemetry_notes(directory: Path) -> tuple[str, ...]:

@@ -1,10 +1,21 @@
-"""Forecasts of a study's placements: `forecast.json` in its directory, made without training."""
+"""Forecasts of a study's placements: `forecast.json` in its directory, made without training.
+
+They stand beside the records and are not the truth: where the file is absent or damaged, a study has no forecasts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.records.write import write_json
+from bench.spec import SpecError, from_mapping, to_mapping
 
 FAKE_STEP, REARRANGED = "fake step", "rearranged"
+FORECAST_FILE = "forecast.json"
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +40,58 @@ class Forecast:
     """Ops run again, views left out."""
     replay_moved_bytes: int
     """Read and written by them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecasts:
+    """All that a study's `forecast.json` says."""
+
+    placements: Mapping[str, Forecast] = field(default_factory=dict)
+    """By placement text."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Placement → why it could not be forecast; it is not tried again."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how they were made that a reader must know."""
+    problem: str | None = None
+    """Why the file could not be read; such forecasts are empty. Never written."""
+
+    def joined(self, later: Forecasts) -> Forecasts:
+        """Of both; where they disagree, `later` holds."""
+        placements = {**self.placements, **later.placements}
+        return Forecasts(
+            placements=placements,
+            missing={text: why for text, why in {**self.missing, **later.missing}.items() if text not in placements},
+            notes=tuple(dict.fromkeys((*self.notes, *later.notes))),
+            problem=later.problem or self.problem,
+        )
+
+
+def read_forecasts(directory: Path) -> Forecasts:
+    """Of an absent file none; of one that cannot be read none, with the problem."""
+    path = directory / FORECAST_FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Forecasts()
+    except (OSError, ValueError, RecursionError) as error:
+        return _unreadable(str(error))
+    version = data.pop("schema_version", None) if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        return _unreadable(f"schema_version {version!r}, expected {SCHEMA_VERSION}")
+    try:
+        forecasts = from_mapping(Forecasts, data)
+    except SpecError as error:
+        return _unreadable(str(error))
+    misnamed = [text for text, forecast in forecasts.placements.items() if forecast.placement != text]
+    return _unreadable(f"{misnamed[0]} holds the forecast of another placement") if misnamed else forecasts
+
+
+def write_forecasts(directory: Path, forecasts: Forecasts) -> None:
+    """Raises CannotWriteError, an older file unharmed."""
+    data = to_mapping(forecasts)
+    del data["problem"]
+    write_json(directory / FORECAST_FILE, {"schema_version": SCHEMA_VERSION} | data)
+
+
+def _unreadable(why: str) -> Forecasts:
+    return Forecasts(problem=f"{FORECAST_FILE} cannot be read ({why}): the next sweep of this study makes it anew")

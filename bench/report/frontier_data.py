@@ -10,7 +10,7 @@ from bench.frontier.types import Frontier, Interval, Trial
 from bench.report.families import FAMILIES, family_of
 from bench.report.labels import common_prefix, short_label
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
-from bench.report.shares import peak_share, persistent_floor, reference_trial
+from bench.report.shares import memory_reference, peak_share, persistent_floor, reference_trial
 
 MIN_TIME_ROOM = 0.05
 """Share of the slowest mark that intervals may reach beyond the marks, at least."""
@@ -99,6 +99,8 @@ class FrontierData:
     """Families that have a mark, in the fixed order of FAMILIES."""
     prefix: str
     """Taken off every label."""
+    share_header: str
+    """What the key's shares are of: `of ref.`, or a forecast."""
     headline: str
     """Says why where there is nothing to draw; else empty."""
 
@@ -112,6 +114,8 @@ def frontier_data(frontier: Frontier) -> FrontierData:
         for panel in (_relative_panel(frontier, tags, prefix), _absolute_panel(frontier, tags, prefix))
         if panel.marks
     )
+    memory = memory_reference(frontier)
+    is_forecast = memory is not None and memory.is_forecast
     drawn = {mark.family for panel in panels for mark in panel.marks if mark.is_valid}
     return FrontierData(
         panels=panels,
@@ -119,6 +123,7 @@ def frontier_data(frontier: Frontier) -> FrontierData:
         failures=_failures(frontier, tags, prefix),
         families=tuple(family for family in FAMILIES if family in drawn),
         prefix=prefix,
+        share_header="of ref." if not is_forecast else "of forecast",
         headline=_headline(frontier, bool(panels)),
     )
 
@@ -139,7 +144,7 @@ def step_corners(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, fl
 
 
 def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Panel:
-    reference = reference_trial(frontier)
+    reference = memory_reference(frontier)
     marks = []
     for trial in frontier.trials:
         share = peak_share(trial, reference)
@@ -150,9 +155,12 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
     name = short_label(frontier.reference or "reference", prefix)
     name = name if len(name) <= 24 else "reference"
     scale = reference.peak_allocated_bytes if reference is not None else None
+    whose = f"{name}'s"
+    if reference is not None and reference.is_forecast:  # an axis must not pass a forecast for a measurement
+        whose = f"forecast of {reference.placement}"
     return _panel(
         f"Relative to {name}",
-        f"Peak allocated memory / {name}'s",
+        f"Peak allocated memory / {whose}",
         f"Step time / {name}'s",
         marks,
         _memory_lines(frontier, scale or 1),
@@ -269,7 +277,7 @@ def _letters(index: int) -> str:
 
 def _key(frontier: Frontier, tags: dict[str, str], prefix: str) -> tuple[KeyEntry, ...]:
     memory, _ = _units(frontier)
-    reference = reference_trial(frontier)
+    reference = memory_reference(frontier)
     trials = {trial.placement: trial for trial in frontier.trials}
     return tuple(
         KeyEntry(

@@ -34,7 +34,7 @@ REASON_ENTRIES = 6
 REASON_CHARACTERS = 160
 
 LABEL_HEADER = "placement"
-RATIO_HEADER, PEAK_HEADER, SHARE_HEADER = "time ratio", "peak", "of ref."
+RATIO_HEADER, PEAK_HEADER = "time ratio", "peak"
 
 Markers = Mapping[str, tuple[str, str]]
 """Family → colour and marker."""
@@ -53,7 +53,7 @@ def key_columns(data: FrontierData) -> list[list[Line]]:
     """The key's lines in one column, or in two where there are many."""
     if not data.key:
         return []
-    values = _aligned_values(data.key)
+    values = _aligned_values(data)
     values_width = max(map(len, values)) + 2
     longest = max(len(entry.label) for entry in data.key)
     fits_twice = longest <= _label_characters(2, values_width)
@@ -87,8 +87,8 @@ def draw_key(layer: Axes, data: FrontierData, columns: list[list[Line]], top: fl
     """The key, below a line that names its columns; block_height plus one LINE high."""
     if not columns:
         return
-    ratio, peak, share = _value_widths(data.key)
-    header = f"{RATIO_HEADER:<{ratio}}  {PEAK_HEADER:>{peak}}  {SHARE_HEADER:>{share}}"
+    ratio, peak, share = _value_widths(data)
+    header = f"{RATIO_HEADER:<{ratio}}  {PEAK_HEADER:>{peak}}  {data.share_header:>{share}}"
     for left, width, lines in _placed(columns):
         label_width = max(*(len(line.label) for line in lines), len(LABEL_HEADER))
         value_left = min(left + TEXT_LEFT + mono_width(label_width + 2), left + width)
@@ -129,20 +129,20 @@ def draw_heading(layer: Axes, text: str, top: float) -> None:
     _text(layer, MARGIN, top + 0.5 * LINE, text, weight="bold")
 
 
-def _aligned_values(entries: tuple[KeyEntry, ...]) -> list[str]:
+def _aligned_values(data: FrontierData) -> list[str]:
     """Ratio, peak and share of the reference, in columns."""
-    ratio, peak, share = _value_widths(entries)
+    ratio, peak, share = _value_widths(data)
     return [
         f"{entry.ratio:<{ratio}}  {entry.peak:>{peak}}  {entry.share:>{share}}" + ("  knee" if entry.is_knee else "")
-        for entry in entries
+        for entry in data.key
     ]
 
 
-def _value_widths(entries: tuple[KeyEntry, ...]) -> tuple[int, int, int]:
+def _value_widths(data: FrontierData) -> tuple[int, int, int]:
     return (
-        max(len(RATIO_HEADER), *(len(entry.ratio) for entry in entries)),
-        max(len(PEAK_HEADER), *(len(entry.peak) for entry in entries)),
-        max(len(SHARE_HEADER), *(len(entry.share) for entry in entries)),
+        max(len(RATIO_HEADER), *(len(entry.ratio) for entry in data.key)),
+        max(len(PEAK_HEADER), *(len(entry.peak) for entry in data.key)),
+        max(len(data.share_header), *(len(entry.share) for entry in data.key)),
     )
 
 

@@ -14,6 +14,8 @@ ABSENT = "–"
 RATIO_DECIMALS_MAX = 4
 WIDE_SHARE = 0.3
 """An interval with a longer arm than this share of its ratio is shown by its ends."""
+SMALLEST_ERROR = 0.01
+"""Percent; smaller errors of a forecast are shown as below it."""
 MEMORY_SIZES = (("B", 1), ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40))
 TIME_SIZES = (("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
 
@@ -91,6 +93,18 @@ def time_text(time_ms: float | None, unit: Unit, relative_half_width: float | No
     value = unit.of(time_ms)
     uncertainty = value * (relative_half_width if relative_half_width else 0.05)
     return f"{value:.{min(supported_decimals(uncertainty), unit.decimals)}f}"
+
+
+def error_text(share: float | None) -> str:
+    """`+0.3 %`, with two digits below 0.1 %; `exact` where nothing is off."""
+    if share is None:
+        return ABSENT
+    if share == 0:
+        return "exact"
+    percent = 100 * share
+    if abs(percent) < SMALLEST_ERROR:
+        return f"< {SMALLEST_ERROR} %"
+    return f"{percent:+.{1 if abs(percent) >= 0.1 else 2}f} %"
 
 
 def share_text(share: float | None, decimals: int = 1) -> str:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, MemoryReference, Trial
 
 
 def reference_trial(frontier: Frontier) -> Trial | None:
     return next((trial for trial in frontier.trials if trial.placement == frontier.reference), None)
+
+
+def memory_reference(frontier: Frontier) -> MemoryReference | None:
+    """What peaks are relative to; the reference where an older `frontier.json` does not say."""
+    reference = reference_trial(frontier)
+    if frontier.memory_reference is not None or reference is None:
+        return frontier.memory_reference
+    if reference.peak_allocated_bytes is None or reference.persistent_bytes is None:
+        return None
+    return MemoryReference(
+        placement=reference.placement,
+        peak_allocated_bytes=reference.peak_allocated_bytes,
+        persistent_bytes=reference.persistent_bytes,
+        is_forecast=False,
+    )
 
 
 def persistent_floor(frontier: Frontier) -> int | None:
@@ -17,18 +32,16 @@ def persistent_floor(frontier: Frontier) -> int | None:
     return min((t.persistent_bytes for t in frontier.trials if t.persistent_bytes is not None), default=None)
 
 
-def peak_share(trial: Trial, reference: Trial | None) -> float | None:
+def peak_share(trial: Trial, reference: MemoryReference | None) -> float | None:
     """Peak over the reference's peak."""
     if reference is None or trial.peak_allocated_bytes is None or not reference.peak_allocated_bytes:
         return None
     return trial.peak_allocated_bytes / reference.peak_allocated_bytes
 
 
-def saving_share(trial: Trial, reference: Trial | None) -> float | None:
+def saving_share(trial: Trial, reference: MemoryReference | None) -> float | None:
     """Bytes saved at the peak as a share of what could move: the reference's peak above its persistent state."""
     if reference is None or trial.peak_allocated_bytes is None:
-        return None
-    if reference.peak_allocated_bytes is None or reference.persistent_bytes is None:
         return None
     movable = reference.peak_allocated_bytes - reference.persistent_bytes
     return (reference.peak_allocated_bytes - trial.peak_allocated_bytes) / movable if movable > 0 else None

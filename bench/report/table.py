@@ -16,8 +16,17 @@ from rich.text import Text
 from bench.frontier.types import Frontier, Trial
 from bench.placement.coverage import is_uneven, placement_coverage, summarize
 from bench.report.labels import Shortening, fold, shorten
-from bench.report.quantities import ABSENT, half_width, memory_unit, ratio_text, share_text, time_text, time_unit
-from bench.report.shares import peak_share, reference_trial, replay_share, saving_share
+from bench.report.quantities import (
+    ABSENT,
+    error_text,
+    half_width,
+    memory_unit,
+    ratio_text,
+    share_text,
+    time_text,
+    time_unit,
+)
+from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
 from bench.spec import ChainInfo
 
 FRONTIER_MARK = "●"
@@ -26,11 +35,29 @@ DEFAULT_WIDTH = 120
 LABEL_WIDTH_MIN = 16
 WIDE = 92
 """Columns from which there is room for the share of the reference's peak, which `saved` says better."""
+FORECAST_FROM, BOTH_FROM, ERROR_FROM = 88, 98, 108
+"""Columns from which there is room for the forecast peak, for the share of the reference's peak beside it, and for the
+error of the forecast; larger errors are notes."""
 
-LEGEND = (
-    f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee; saved: share of what could move (reference's peak − "
-    "persistent); replay: replayed FLOPs over the reference's step; sure: resamples in which it is on the frontier"
-)
+
+def legend(frontier: Frontier) -> str:
+    """What the marks and columns of the table mean."""
+    memory = memory_reference(frontier)
+    is_forecast = memory is not None and memory.is_forecast
+    whose = "forecast peak of none" if is_forecast else "reference's peak"
+    forecast = (
+        "; forecast: the peak as worked out without training, and what it misses of what could move"
+        if has_forecasts(frontier.trials)
+        else ""
+    )
+    return (
+        f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee; saved: share of what could move ({whose} − persistent)"
+        "; replay: replayed FLOPs over the reference's step; sure: resamples in which it is on the frontier" + forecast
+    )
+
+
+def has_forecasts(trials: Sequence[Trial]) -> bool:
+    return any(trial.forecast_peak_bytes is not None for trial in trials)
 
 
 @dataclass(frozen=True)
@@ -60,7 +87,7 @@ class Scored:
     chains: Sequence[ChainInfo]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _scored_table(self, is_wide=options.max_width >= WIDE)
+        yield _scored_table(self, options.max_width)
 
 
 def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> RenderableType:
@@ -76,11 +103,11 @@ def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> Render
     failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
     if scored:
         table = Scored(frontier=frontier, trials=scored, shortening=shortening, chains=chains)
-        parts += [table, _small(LEGEND)]
+        parts += [table, _small(legend(frontier))]
     else:
         parts.append(Text("No placement was measured." if frontier.trials else "The study has no placement yet."))
     if failed:
-        parts += [Text(), _failed_table(failed, shortening)]
+        parts += [Text(), _failed_table(frontier, failed, shortening)]
     parts += [_small(sentence) for sentence in shortening.explanations()]
     parts += [Text(f"note: {note}", style="yellow") for note in frontier.notes]
     return Group(*parts)
@@ -102,9 +129,13 @@ def _scored(frontier: Frontier) -> list[Trial]:
     return [*(trials[placement] for placement in frontier.frontier), *dominated]
 
 
-def _scored_table(scored: Scored, *, is_wide: bool) -> Table:
+def _scored_table(scored: Scored, width: int) -> Table:
     frontier, trials = scored.frontier, scored.trials
-    reference = reference_trial(frontier)
+    has_forecast = width >= FORECAST_FROM and has_forecasts(trials)
+    is_wide = width >= (BOTH_FROM if has_forecast else WIDE)
+    has_errors = has_forecast and width >= ERROR_FROM
+    reference, weighed_against = reference_trial(frontier), memory_reference(frontier)
+    of_what = "none\u2217" if weighed_against is not None and weighed_against.is_forecast else "ref."
     memory = memory_unit(trial.peak_allocated_bytes for trial in trials)
     time = time_unit(trial.step_time_ms for trial in trials)
     typical = _typical_half_width(trials)
@@ -116,7 +147,9 @@ def _scored_table(scored: Scored, *, is_wide: bool) -> Table:
         table.add_column(header, justify="right", no_wrap=True)
     if has_verdicts:
         table.add_column("verdict", no_wrap=True)
-    for header in (f"peak\n{memory.name}", *(["of\nref."] if is_wide else []), "saved", "replay", "sure"):
+    forecast_headers = [*(["forecast"] if has_forecast else []), *(["misses"] if has_errors else [])]
+    shares = [*([f"of\n{of_what}"] if is_wide else []), "saved", "replay", "sure"]
+    for header in (f"peak\n{memory.name}", *forecast_headers, *shares):
         table.add_column(header, justify="right", no_wrap=True)
     for index, trial in enumerate(trials):
         is_reference = trial.placement == frontier.reference
@@ -129,8 +162,10 @@ def _scored_table(scored: Scored, *, is_wide: bool) -> Table:
             ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
             *([trial.verdict or ""] if has_verdicts else []),
             memory.text(trial.peak_allocated_bytes),
-            *([share_text(peak_share(trial, reference))] if is_wide else []),
-            share_text(saving_share(trial, reference)),
+            *([memory.text(trial.forecast_peak_bytes)] if has_forecast else []),
+            *([error_text(trial.forecast_error_share)] if has_errors else []),
+            *([share_text(peak_share(trial, weighed_against))] if is_wide else []),
+            share_text(saving_share(trial, weighed_against)),
             share_text(replay_share(trial, reference)),
             share_text(trial.frontier_confidence, decimals=0),
             style="bold" if on_frontier else "",
@@ -147,15 +182,20 @@ def _left_out(placement: str, chains: Sequence[ChainInfo]) -> str:
     return f"covers {summarize(coverage)}" if is_uneven(coverage) else ""
 
 
-def _failed_table(failed: list[Trial], shortening: Shortening) -> Table:
+def _failed_table(frontier: Frontier, failed: list[Trial], shortening: Shortening) -> Table:
+    has_forecast = has_forecasts(failed)
+    memory = memory_unit(peak for t in frontier.trials for peak in (t.peak_allocated_bytes, t.forecast_peak_bytes))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("not scored", min_width=LABEL_WIDTH_MIN, max_width=60)
     table.add_column("outcome", no_wrap=True)
+    if has_forecast:
+        table.add_column(f"forecast\n{memory.name}", justify="right", no_wrap=True)
     table.add_column("reason", overflow="fold")
     for trial in failed:
         table.add_row(
             Folded(shortening.label(trial.placement)),
             Text(trial.outcome, style="red"),
+            *([memory.text(trial.forecast_peak_bytes)] if has_forecast else []),
             Text(trial.reason or ABSENT),
         )
     return table

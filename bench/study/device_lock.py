@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.device import DeviceBusyError, Holder, acquire_device, device_identity, holder_text
-from bench.spec import StudySpec
+from bench.spec import Controls, StudySpec
 from bench.study.progress import Progress, Watch
 from bench.study.worker_process import WorkerError
 
@@ -19,7 +19,14 @@ def device_lock(study: StudySpec, directory_name: str, watch: Watch) -> Iterator
     Raises:
         WorkerError: another study still holds it after `BENCH_LOCK_WAIT_S`, or that is not a number.
     """
-    device, facts = study.controls.device, study.controls.facts
+    with hold_device(study.controls, directory_name, watch) as problem:
+        yield problem
+
+
+@contextmanager
+def hold_device(controls: Controls, name: str, watch: Watch) -> Iterator[str | None]:
+    """As `device_lock`, for work on the device that is no study; `name` is what those who wait are told."""
+    device, facts = controls.device, controls.facts
 
     def tell(holder: Holder | None) -> None:
         message = f"waiting for the device: {holder_text(holder)} is measuring on it; Ctrl-C gives up"
@@ -27,7 +34,7 @@ def device_lock(study: StudySpec, directory_name: str, watch: Watch) -> Iterator
 
     identity = device_identity(device.kind, device.index, facts.device_name if facts else None)
     try:
-        lock = acquire_device(identity, directory_name, tell)
+        lock = acquire_device(identity, name, tell)
     except (DeviceBusyError, ValueError) as error:
         raise WorkerError(str(error)) from None
     try:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
 
-from bench.spec import ChainInfo, Controls, Facts, SpecError, from_mapping, to_mapping
-from bench.study.worker_process import WorkerError, worker_environment
+from bench.spec import ChainInfo, Controls, Facts, from_mapping, to_mapping
+from bench.study.ask import ask_process
 
 TIMEOUT_S = 600.0
 
@@ -27,21 +24,5 @@ class Probe:
 
 def probe_worker(controls: Controls) -> Probe:
     """Raises SpecError where the model or the device cannot be had as asked, WorkerError where the probe broke."""
-    try:
-        process = subprocess.run(
-            [sys.executable, "-m", "bench.worker.probe"],
-            input=json.dumps(to_mapping(controls)),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env=worker_environment(controls),
-            check=False,
-        )
-        answer = json.loads(process.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        raise WorkerError(f"the probe ended with exit code {process.returncode}:\n{process.stderr.strip()}") from None
-    except subprocess.TimeoutExpired:
-        raise WorkerError(f"the probe did not answer within {TIMEOUT_S:g} s") from None
-    if "error" in answer:
-        raise SpecError(answer["error"])
-    return from_mapping(Probe, answer)
+    module, request = "bench.worker.probe", to_mapping(controls)
+    return from_mapping(Probe, ask_process(module, request, controls, what="the probe", timeout_s=TIMEOUT_S))

@@ -22,16 +22,18 @@ from bench.records.directory import STUDY_FILE
 from bench.records.lock import StudyBusyError, study_lock
 from bench.spec import PlacementEntry, SpecError, StudySpec
 from bench.study.device_lock import device_lock
+from bench.study.forecasting import OFF, forecast_study, unforecast
 from bench.study.progress import ProgressTracker, Watch
 from bench.study.telemetry import recording, take_stock
 from bench.study.worker_process import WORKER, Attempt, WorkerError, run_worker
 
 
-def run_study(study: StudySpec, results: Path, watch: Watch, worker: str = WORKER) -> Path:
+def run_study(study: StudySpec, results: Path, watch: Watch, worker: str = WORKER, forecast: str = OFF) -> Path:
     """Measures what `results/<name>-<short key>` still lacks and returns that directory. A study that is there is
     extended by placements it does not have; one that was interrupted goes on. Waits while another study measures on the
     same device; rounds during which the hardware was slowed down are discarded and measured again. `worker` is the
-    module that measures.
+    module that measures. With `forecast`, one of `bench.study.forecasting.METHODS`, the peaks of what is to be measured
+    are forecast first: on the same cores, so not while anything is timed.
 
     Raises:
         WorkerError: a worker gave up for a reason that is no placement's, or the device stays busy; what was measured
@@ -48,8 +50,10 @@ def run_study(study: StudySpec, results: Path, watch: Watch, worker: str = WORKE
             write_study(directory, study)
     except (StudyBusyError, CannotWriteError) as error:
         raise WorkerError(str(error)) from None
-    if next_work(study, read_records(directory)) is not None:
+    records = read_records(directory)
+    if next_work(study, records) is not None or (forecast != OFF and unforecast(study, records.forecasts)):
         with device_lock(study, directory.name, watch) as problem:
+            forecast_study(directory, study, watch, forecast)
             _measure(directory, study, watch, () if problem is None else (problem,), worker)
     return directory
 

@@ -12,10 +12,8 @@ from bench.spec import OWN_TARGET, StudySpec
 MIB = 2**20
 MAX_SHOWN = 120
 """Characters of a name or reason that a table shows; the whole text is in the run of the placement."""
-TABLE_HEAD = (
-    "| placement | step time (ms) | step time / reference | verdict | peak allocated (MiB) | confidence |",
-    "|---|---|---|---|---|---|",
-)
+COLUMNS = ("placement", "step time (ms)", "step time / reference", "verdict", "peak allocated (MiB)", "confidence")
+FORECAST_COLUMN = "forecast peak (MiB)"
 
 
 def describe(study: StudySpec, frontier: Frontier, *, limit: int) -> str:
@@ -57,11 +55,17 @@ def _frontier_rows(frontier: Frontier) -> list[str]:
     if not frontier.frontier:
         return []
     trials = {trial.placement: trial for trial in frontier.trials}
-    rows = [_row(trials[text], is_knee=text == frontier.knee) for text in frontier.frontier if text in trials]
-    return ["", *TABLE_HEAD, *rows]
+    has_forecast = any(trial.forecast_peak_bytes is not None for trial in frontier.trials)
+    columns = [*COLUMNS, *([FORECAST_COLUMN] if has_forecast else [])]
+    rows = [
+        _row(trials[text], is_knee=text == frontier.knee, has_forecast=has_forecast)
+        for text in frontier.frontier
+        if text in trials
+    ]
+    return ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows]
 
 
-def _row(trial: Trial, *, is_knee: bool) -> str:
+def _row(trial: Trial, *, is_knee: bool, has_forecast: bool) -> str:
     interval = trial.time_ratio_interval
     ratio = "" if trial.time_ratio is None else f"{trial.time_ratio:.3f}"
     if interval:
@@ -69,7 +73,8 @@ def _row(trial: Trial, *, is_knee: bool) -> str:
     confidence = "" if trial.frontier_confidence is None else f"{trial.frontier_confidence:.0%}"
     name = escape(trial.placement) + (" (knee)" if is_knee else "")
     verdict = escape(trial.verdict or "")
-    return f"| {name} | {_step_time(trial)} | {ratio} | {verdict} | {_peak(trial)} | {confidence} |"
+    forecast = f" {_mib(trial.forecast_peak_bytes)} |" if has_forecast else ""
+    return f"| {name} | {_step_time(trial)} | {ratio} | {verdict} | {_peak(trial)} | {confidence} |{forecast}"
 
 
 def _covered(study: StudySpec, frontier: Frontier) -> list[str]:
@@ -155,4 +160,8 @@ def _step_time(trial: Trial) -> str:
 
 
 def _peak(trial: Trial) -> str:
-    return "" if trial.peak_allocated_bytes is None else f"{trial.peak_allocated_bytes / MIB:.1f}"
+    return _mib(trial.peak_allocated_bytes)
+
+
+def _mib(num_bytes: int | None) -> str:
+    return "" if num_bytes is None else f"{num_bytes / MIB:.1f}"

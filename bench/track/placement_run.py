@@ -86,6 +86,8 @@ def _metrics(trial: Trial, reference_peak: int | None) -> Mapping[str, float]:
             "memory/retained_bytes": trial.retained_bytes,
             "memory/peak_requested_bytes": trial.peak_requested_bytes,
             "memory/peak_reserved_bytes": trial.peak_reserved_bytes,
+            "memory/forecast_peak_bytes": trial.forecast_peak_bytes,
+            "memory/forecast_error_share": trial.forecast_error_share,
             "cost/step_flops": trial.step_flops,
             "cost/replay_flops": trial.replay_flops,
             "cost/replay_ops": trial.replay_ops,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.frontier.types import Frontier
-from bench.records import ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE
+from bench.records import ENVIRONMENT_FILE, FORECAST_FILE, TELEMETRY_SUMMARY_FILE, TRACE_FOLDER
 from bench.spec import ANSWERS, StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.description import describe
@@ -14,8 +14,10 @@ from bench.track.times import StudyTimes
 
 PENDING = "pending"
 """Outcome of a placement that has not been measured yet."""
-STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE)
+STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE)
 PLOTS_FOLDER = "plots"
+MEMORY_ARTIFACTS = "memory"
+"""Artifact folder of what `explain` left in the study's trace folder."""
 
 
 def study_content(
@@ -55,14 +57,19 @@ def is_complete(frontier: Frontier) -> bool:
 
 def study_files(directory: Path) -> dict[str, Path]:
     """Artifact path → file. Links are left out: a study directory from elsewhere must not pull in other files."""
-    plots = directory / PLOTS_FOLDER
-    plotted = [] if plots.is_symlink() else sorted(plots.rglob("*"))
-    candidates = [directory / name for name in STUDY_FILES] + plotted
+    plotted = _below(directory / PLOTS_FOLDER)
+    candidates = [(path, path.relative_to(directory)) for path in [*(directory / n for n in STUDY_FILES), *plotted]]
+    traces = directory / TRACE_FOLDER
+    candidates += [(path, Path(MEMORY_ARTIFACTS) / path.relative_to(traces)) for path in _below(traces)]
     return {
-        path.relative_to(directory).as_posix(): path
-        for path in candidates
+        artifact.as_posix(): path
+        for path, artifact in candidates
         if path.is_file() and path.resolve() == directory.resolve() / path.relative_to(directory)
     }
+
+
+def _below(folder: Path) -> list[Path]:
+    return [] if folder.is_symlink() else sorted(folder.rglob("*"))
 
 
 def _metrics(frontier: Frontier) -> dict[str, float]:

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure import OpCounter
 from bench.measure.environment import capacity_bytes, device_name, library_versions
-from bench.placement.policy import OP_GROUPS
+from bench.placement.policy import known_ops
 from bench.spec import Controls, Facts, SpecError, from_mapping, to_mapping
 from bench.step import TrainingStep, UnsupportedControlsError, build_training_step, describe_error, load_family
 from bench.step.optimizer import runs_fused
@@ -42,15 +42,9 @@ def probe(controls: Controls) -> dict[str, Any]:
         "facts": to_mapping(device_facts(controls, device, kernels)),
         "chains": to_mapping(load_family(controls.model).chains(model)),
         "modules": [name for name, _ in model.named_modules() if name],
-        "ops": sorted({*OP_GROUPS, *_aten_ops()}),
+        "ops": known_ops(),
         "capacity_bytes": capacity_bytes(device),
     }
-
-
-def _aten_ops() -> set[str]:
-    """Names of the ops of torch, without overloads."""
-    names = (name.partition("::") for name in torch._C._dispatch_get_all_op_names())
-    return {name.partition(".")[0] for namespace, _, name in names if namespace == "aten"}
 
 
 REAL_MICRO_BATCH = 2

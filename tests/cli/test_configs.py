@@ -29,14 +29,15 @@ Compose = Callable[..., dict[str, Any]]
 
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_choice_of_every_group_gives_valid_controls(composed: Compose, group: str, choice: str) -> None:
-    options = composed([f"{group}={choice}"])
+    options = composed([f"{group}={choice}"], name="forecast" if group == "target" else "sweep")
     controls_of(options)
     caps_of(options)
-    from_mapping(Tracker, options["tracker"], where="tracker")
+    if group != "target":
+        from_mapping(Tracker, options["tracker"], where="tracker")
     assert generate_placements(options["placements"], GPT2_CHAINS)
 
 
-@pytest.mark.parametrize("verb", ["sweep", "publish", "plots", "ui"])
+@pytest.mark.parametrize("verb", ["sweep", "explain", "forecast", "publish", "plots", "ui"])
 def test_every_verb_composes_with_the_shared_options(composed: Compose, verb: str) -> None:
     assert composed(name=verb).items() >= {"results": "results", "out": None}.items()
 

@@ -51,9 +51,12 @@ class FakeRunner:
     def __init__(self, failing: dict[str, str] | None = None) -> None:
         self.failing = failing or {}
         self.studies: list[StudySpec] = []
+        self.forecasts: list[str] = []
+        """How the placements of each study are to be forecast."""
 
-    def __call__(self, study: StudySpec, results: Path, watch: Watch) -> Path:
+    def __call__(self, study: StudySpec, results: Path, watch: Watch, forecast: str) -> Path:
         self.studies.append(study)
+        self.forecasts.append(forecast)
         directory = study_path(results, study)
         write_study(directory, study)
         writer = RecordWriter(directory)
@@ -277,3 +280,11 @@ def test_the_ui_of_an_empty_store_says_what_to_do_first(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert main(["ui"]) == 2
     assert "python -m bench sweep" in capsys.readouterr().err
+
+
+def test_peaks_are_forecast_unless_that_is_off(runner: FakeRunner, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep() == sweep("forecast=off") == 0
+    assert runner.forecasts == ["checked", "off"]
+    assert len({study.key for study in runner.studies}) == 1, "it is no control"
+    assert sweep("forecast=guess") == 2
+    assert "forecast: 'guess' is not one of checked, fake, fast, off" in capsys.readouterr().err

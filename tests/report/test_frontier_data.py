@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from bench.frontier.types import Interval
+from bench.frontier.types import Interval, MemoryReference
 from bench.report.caption import caption
 from bench.report.frontier_data import Panel, frontier_data, step_corners
 from tests.report.examples import MIB, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok, sixty, study_of
@@ -30,6 +30,25 @@ def test_relative_panel_is_in_shares_of_the_reference() -> None:
     assert (mark.y_low, mark.y_high) == pytest.approx((1.15, 1.25))
     assert (marks["none"].x, marks["none"].y) == (1.0, 1.0)
     assert marks["none"].y_low == marks["none"].y_high == 1.0
+
+
+def test_the_memory_axis_says_where_it_is_relative_to_a_forecast() -> None:
+    memory = MemoryReference(placement="none", peak_allocated_bytes=4000 * MIB, persistent_bytes=MIB, is_forecast=True)
+    frontier = frontier_of(
+        ok("h.0..5:each", 2400, 1.0, width=0),
+        failed("none", "oom", ""),
+        reference="h.0..5:each",
+        memory_reference=memory,
+    )
+    data = frontier_data(frontier)
+    relative = panel(data.panels, True)
+    assert (relative.x_label, relative.y_label) == (
+        "Peak allocated memory / forecast of none",
+        "Step time / h.0..5:each's",
+    )
+    assert relative.marks[0].x == 0.6
+    assert data.share_header == "of forecast"
+    assert "none does not fit: shares of the peak are of its forecast." in caption(study_of(frontier), frontier)
 
 
 def test_absolute_panel_is_in_units_and_scales_the_interval_of_the_ratio() -> None:

@@ -8,11 +8,11 @@ import itertools
 
 import pytest
 
-from bench.frontier.types import Frontier
+from bench.frontier.types import Frontier, MemoryReference
 from bench.report import write_table
 from bench.spec import ChainInfo
 from tests.report import examples
-from tests.report.examples import T5_CHAINS, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok
+from tests.report.examples import MIB, PERSISTENT, T5_CHAINS, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok
 
 
 def text_of(frontier: Frontier, width: int = 120, chains: tuple[ChainInfo, ...] = ()) -> str:
@@ -105,6 +105,68 @@ def test_lines_fit_and_no_name_is_cut(width: int) -> None:
     pieces = [line for line in text.splitlines() if "h." in line or "keep" in line or "@no-rng" in line]
     words = "".join(piece.strip(" ●★").split(" ")[0] for piece in pieces)
     assert label in words
+
+
+def with_forecasts(miss: float = 0.0) -> Frontier:
+    """`h.0:each` forecast off by `miss` of what could move, and one that did not fit."""
+    forecast = round(1900 * MIB + miss * (1900 * MIB - PERSISTENT))
+    return frontier_of(
+        ok("none", 3000, 1.0, width=0, forecast_peak_bytes=3000 * MIB, forecast_error_share=0.0),
+        ok("h.0:each", 1900, 1.1, forecast_peak_bytes=forecast, forecast_error_share=miss),
+        dataclasses.replace(failed("h.1", "oom", "wanted 77 MiB"), forecast_peak_bytes=5000 * MIB),
+    )
+
+
+def test_predicted_stands_beside_measured() -> None:
+    text = text_of(with_forecasts(0.02))
+    assert row_of(text, "h.0:each").split()[-11:-7] == ["1900", "1910", "+2.0", "%"]
+    assert "exact" in row_of(text, "none (reference)")
+    assert "forecast: the peak as worked out without training" in " ".join(text.split())
+
+
+def test_a_placement_that_did_not_fit_shows_what_it_would_take() -> None:
+    assert row_of(text_of(with_forecasts()), "h.1").split()[:3] == ["h.1", "oom", "5000"]
+
+
+def test_without_forecasts_no_column_and_no_word_speaks_of_them() -> None:
+    assert "forecast" not in text_of(gpt2_eight())
+
+
+def test_a_narrow_terminal_gives_up_the_forecast_and_no_other_column() -> None:
+    narrow = text_of(with_forecasts(0.02), 80)
+    assert all(len(line) <= 80 for line in narrow.splitlines())
+    assert narrow.splitlines()[2].split()[-4:] == ["MiB", "saved", "replay", "sure"]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (88, ["MiB", "forecast", "saved", "replay", "sure"]),
+        (98, ["MiB", "forecast", "ref.", "saved", "replay", "sure"]),
+        (108, ["MiB", "forecast", "misses", "ref.", "saved", "replay", "sure"]),
+    ],
+)
+def test_with_more_room_come_the_forecast_the_share_of_the_peak_and_the_error(width: int, shown: list[str]) -> None:
+    text = text_of(with_forecasts(0.02), width)
+    assert text.splitlines()[2].split()[4:] == shown
+    assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_savings_rest_on_the_forecast_of_none_where_it_does_not_fit_and_say_so() -> None:
+    memory = MemoryReference(
+        placement="none", peak_allocated_bytes=2 * 2000 * MIB, persistent_bytes=PERSISTENT, is_forecast=True
+    )
+    frontier = frontier_of(
+        ok("h.0:each", 2000, 1.0, width=0),
+        failed("none", "oom", "2 GiB"),
+        reference="h.0:each",
+        memory_reference=memory,
+    )
+    text = text_of(frontier)
+    cells = row_of(text, "h.0:each").split("h.0:each (reference)")[1].split()
+    assert cells[3:7] == ["50.0", "%", f"{100 * 2000 / (4000 - PERSISTENT / MIB):.1f}", "%"]
+    assert "none∗" in text
+    assert "saved: share of what could move (forecast peak of none − persistent)" in " ".join(text.split())
 
 
 def test_an_empty_study_says_so() -> None:

@@ -81,6 +81,31 @@ def test_metrics_of_a_measured_placement(published: Published) -> None:
     }
 
 
+def test_a_forecast_is_logged_beside_the_measured_peak(results: Path) -> None:
+    forecast = {"forecast_peak_bytes": 2990 * MIB, "forecast_error_share": 0.02}
+    trials = (replace(ok_trial("none", 0), **forecast), replace(failed_trial("transformer.h.7", 7), **forecast))
+    published = publish_study(*make_all(results, trials), default_tracking_uri(results))
+    runs = children_of(published)
+    metrics = runs["id000000"].data.metrics
+    assert metrics["memory/forecast_peak_bytes"] == 2990 * MIB
+    assert metrics["memory/forecast_error_share"] == 0.02
+    assert runs["id000007"].data.metrics == {}, "what was not measured logs no metric"
+    assert "forecast peak (MiB) |" in parent_of(published).data.tags["mlflow.note.content"]
+
+
+def test_what_explain_left_is_in_the_artifact_folder_memory(results: Path) -> None:
+    directory, study, frontier = make_all(results, ok_trials(1))
+    (directory / "trace").mkdir()
+    (directory / "trace" / "memory-ab.html").write_text("<html/>")
+    (directory / "forecast.json").write_text("{}")
+    (results / "secret").write_text("secret")
+    (directory / "trace" / "innocent.png").symlink_to(results / "secret")
+    parent = parent_of(publish_study(directory, study, frontier, default_tracking_uri(results)))
+    assert artifact_path(parent, "memory/memory-ab.html").read_text() == "<html/>"
+    assert artifact_path(parent, "forecast.json").is_file()
+    assert not artifact_path(parent, "memory/innocent.png").exists()
+
+
 def test_a_measured_zero_is_logged(published: Published) -> None:
     assert children_of(published)["id000000"].data.metrics["cost/replay_flops"] == 0.0
 

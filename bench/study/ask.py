@@ -1,0 +1,47 @@
+"""A question to a process of its own that loads torch: JSON in, JSON on the last line that it prints."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from bench.spec import Controls, SpecError
+from bench.study.worker_process import WorkerError, worker_environment
+
+LINES_TOLD = 12
+"""Last lines of what a process complained about that an error repeats."""
+
+
+def ask_process(module: str, request: Any, controls: Controls, *, what: str, timeout_s: float) -> dict[str, Any]:
+    """What `python -m MODULE` answers to `request`, in the environment that a worker of these controls has.
+
+    Args:
+        what: the process in an error's words (`the probe`).
+
+    Raises:
+        SpecError: the answer is `{"error": …}`: what was asked for cannot be had.
+        WorkerError: it broke, or gave no answer in time.
+    """
+    try:
+        process = subprocess.run(
+            [sys.executable, "-m", module],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=worker_environment(controls),
+            check=False,
+        )
+        answer = json.loads(process.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        end = "\n".join(process.stderr.strip().splitlines()[-LINES_TOLD:])
+        raise WorkerError(f"{what} ended with exit code {process.returncode}:\n{end}") from None
+    except subprocess.TimeoutExpired:
+        raise WorkerError(f"{what} did not answer within {timeout_s:g} s") from None
+    if not isinstance(answer, dict):
+        raise WorkerError(f"{what} answered {answer!r}, expected a mapping")
+    if "error" in answer:
+        raise SpecError(answer["error"])
+    return answer

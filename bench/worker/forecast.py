@@ -1,0 +1,85 @@
+"""`python -m bench.worker.forecast`: which placements, as JSON on stdin; their forecasts on the last line of stdout.
+
+Steps run on tensors without memory, so this takes no accelerator, and little memory for a model of any size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.placement import check_modules, check_ops, generate_placements, parse_placement
+from bench.records import PLAIN, Forecasts
+from bench.spec import Controls, SpecError, from_mapping, to_mapping
+from bench.step import describe_error
+from bench.worker.checked import CHECKED, METHODS, Forecasting
+from bench.worker.fake_model import fake_model, known_ops, target_model
+from bench.worker.setup import die_with_parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    controls: Controls
+    placements: Mapping[str, Any]
+    """Options of the generators, as in `conf/placements`."""
+    method: str = CHECKED
+    with_plain: bool = False
+    """Forecast `none` as well, which shares and savings are relative to."""
+    target: Mapping[str, Any] | None = None
+    """A GPU that need not be here, as in `conf/target`; None forecasts for the device of the controls."""
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """What `bench.study.forecasting.ForecastAnswer` holds.
+
+    Raises:
+        SpecError: the request cannot be carried out as written.
+    """
+    if request.method not in METHODS:
+        raise SpecError(f"method: {request.method!r} is not one of {', '.join(METHODS)}")
+    began = time.monotonic()
+    model = fake_model(request.controls) if request.target is None else target_model(request.controls, request.target)
+    entries = generate_placements(request.placements, model.chains)
+    if request.with_plain and all(entry.text != PLAIN for entry in entries):
+        entries = (*generate_placements({"none": True}, model.chains), *entries)
+    check_modules(entries, model.modules)
+    check_ops(entries, known_ops())
+    texts = [entry.text for entry in entries]
+    if model.forecaster is None:
+        forecasts, roofline_ms = Forecasts(missing=dict.fromkeys(texts, model.problem)), {}
+    else:
+        units = sorted({unit for text in texts for region in parse_placement(text).regions for unit in region.units})
+        forecasting = Forecasting(model.forecaster(units), model.roofline)
+        forecasts, roofline_ms = forecasting.forecast(texts, request.method), forecasting.roofline_ms
+        forecasts = dataclasses.replace(forecasts, notes=(*forecasts.notes, *model.notes()))
+    return {
+        "chains": to_mapping(model.chains),
+        "placements": to_mapping(entries),
+        "forecasts": to_mapping(forecasts),
+        "facts": to_mapping(model.facts),
+        "roofline_ms": roofline_ms,
+        "wall_s": round(time.monotonic() - began, 3),
+    }
+
+
+def main() -> int:
+    die_with_parent()
+    try:
+        told = answer(from_mapping(Request, json.load(sys.stdin)))
+    except SpecError as error:
+        told = {"error": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        told = {"error": f"the model cannot be forecast: {describe_error(error)}"}
+    print(json.dumps(told, allow_nan=False))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

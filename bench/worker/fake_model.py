@@ -15,7 +15,6 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure.machine import machine_facts
-from bench.placement.policy import known_ops
 from bench.spec import ChainInfo, Controls, Facts, SpecError, from_mapping
 from bench.step import UnsupportedControlsError, build_training_step, load_family
 from bench.target.spec import Target, validate_target

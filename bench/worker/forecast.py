@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.placement import check_modules, check_ops, generate_placements, parse_placement
+from bench.placement.policy import known_ops
 from bench.records import PLAIN, Forecasts
 from bench.spec import Controls, SpecError, from_mapping, to_mapping
 from bench.step import describe_error
 from bench.worker.checked import CHECKED, METHODS, Forecasting
-from bench.worker.fake_model import fake_model, known_ops, target_model
+from bench.worker.fake_model import fake_model, target_model
 from bench.worker.setup import die_with_parent
 
 

@@ -1,0 +1,238 @@
+"""Forecasts of placements from steps on tensors without memory: by whole fake steps, or all from two recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from bench.placement.applying import apply
+from bench.placement.grammar import parse_placement
+from bench.placement.match import check_modules
+from bench.placement.types import Placement
+from bench.placement.wiring import Wiring
+from bench.records.forecast import FAKE_STEP, REARRANGED, Forecast
+from bench.step.interface import BACKWARD, FORWARD
+from bench.trace.fake import FakeStep
+from bench.trace.fake_ledger import Workspace
+from bench.trace.log import NOWHERE, REPLAY, Op, PhaseMark, StepLog, Storage
+from bench.trace.peaks import Allocator, ExactAllocator
+from bench.trace.rearrange import CannotRearrangeError, Rearranger
+from bench.trace.record import record_fake_step
+from bench.trace.saved import record_held, record_unheld
+
+
+def forecast_from_log(log: StepLog, allocator: Allocator | None = None, method: str = FAKE_STEP) -> Forecast:
+    """What a recorded step says of its placement.
+
+    Args:
+        allocator: that would serve the step's blocks; by default one that hands out what is asked for, as on the CPU.
+    """
+    is_replay: list[bool] = []
+    for region_pass in log.passes:
+        around = region_pass.around != NOWHERE and is_replay[region_pass.around]
+        is_replay.append(around or region_pass.kind == REPLAY)
+    return _forecast(
+        _Step(
+            placement=log.placement,
+            method=method,
+            persistent=log.storages,
+            sizes=[storage.size_bytes for storage in log.storages],
+            events=log.events,
+            phases=log.phases,
+            ops=log.ops,
+            replayed=[op for op in log.ops if op.region_pass != NOWHERE and is_replay[op.region_pass]],
+        ),
+        allocator or ExactAllocator(),
+    )
+
+
+class Forecaster:
+    """Forecasts of one study's placements. The step that it is given is its own."""
+
+    def __init__(
+        self,
+        fake: FakeStep,
+        units: Collection[str],
+        *,
+        model: str,
+        allocator: Allocator | None = None,
+        workspace: Workspace | None = None,
+    ) -> None:
+        """
+        Args:
+            units: that placements will name; others may follow, at the price of one more forward where they are spans'.
+            model: name that stands in logs.
+            allocator: that would serve the step; by default one that hands out what is asked for, as on the CPU.
+            workspace: what kernels take for themselves; by default nothing.
+        """
+        self._fake = fake
+        self._units = set(units)
+        self._model = model
+        self._allocator = allocator or ExactAllocator()
+        self._workspace = workspace
+        self._wiring: Wiring | None = None
+        self._plain_log: StepLog | None = None
+        self._held_log: StepLog | None = None
+        """The plain step's as well, but it does not know the forward op behind each of backward's."""
+        self._rearranger: Rearranger | CannotRearrangeError | None = None
+
+    @property
+    def plain_log(self) -> StepLog:
+        """The step of placement `none`."""
+        if self._plain_log is None:
+            self._plain_log = self._record("none")
+        return self._plain_log
+
+    def by_fake_step(self, placement: str | Placement) -> tuple[Forecast, StepLog]:
+        """Runs a whole step.
+
+        Raises:
+            PlacementError, UnsupportedPlacementError: as `apply` does.
+            what the model's own code raises.
+        """
+        placement = _parsed(placement)
+        log = self._record(placement.text, self._wiring_of(placement))
+        if not placement.regions:
+            self._plain_log = log
+        return forecast_from_log(log, self._allocator), log
+
+    def fast(self, placement: str | Placement) -> Forecast:
+        """Equal to `by_fake_step`'s, in milliseconds; the first call records what all are worked out from.
+
+        Raises:
+            CannotRearrangeError: this placement takes a whole step.
+            PlacementError, UnsupportedPlacementError: as `apply` does.
+        """
+        placement = _parsed(placement)
+        rearranger, log = self._ready()
+        with apply(self._fake.step.model, placement, wiring=self._wiring_of(placement)):
+            pass  # what it refuses cannot be forecast
+        found = rearranger.rearranged(placement)
+        return _forecast(
+            _Step(
+                placement=placement.text,
+                method=REARRANGED,
+                persistent=log.storages,
+                sizes=found.sizes,
+                events=found.events,
+                phases=found.phases,
+                ops=[*log.ops, *(replayed := [log.ops[index] for index in found.replayed])],
+                replayed=replayed,
+            ),
+            self._allocator,
+        )
+
+    def forecast(self, placement: str | Placement) -> Forecast:
+        """The fast way where there is one, else by a whole step; raises what `by_fake_step` does."""
+        try:
+            return self.fast(placement)
+        except CannotRearrangeError:
+            return self.by_fake_step(placement)[0]
+
+    def _record(self, placement: str, wiring: Wiring | None = None) -> StepLog:
+        step = self._fake.step
+        try:
+            with self._fake.entered():
+                return record_fake_step(step, placement, wiring, model=self._model, workspace=self._workspace)
+        except Exception:
+            self._put_in_order()
+            raise
+
+    def _put_in_order(self) -> None:
+        """After a step that did not end: gradients are again what a whole step leaves."""
+        step = self._fake.step
+        with self._fake.entered():
+            step.optimizer.zero_grad(set_to_none=True)
+            step.model.zero_grad(set_to_none=True)  # what another optimizer would clear
+            step.run()
+
+    def _wiring_of(self, placement: Placement) -> Wiring | None:
+        members = {unit for region in placement.regions if len(region.units) > 1 for unit in region.units}
+        if not members:
+            return None
+        check_modules([placement], {name for name, _ in self._fake.step.model.named_modules()})
+        if self._wiring is None or not members <= self._units:
+            self._units |= members
+            self._wiring = self._fake.wiring(sorted(self._units))
+        return self._wiring
+
+    def _ready(self) -> tuple[Rearranger, StepLog]:
+        """What works out placements, and the plain step's log that its ops are numbered by."""
+        if self._rearranger is None:
+            self._rearranger = self._made()
+        if isinstance(self._rearranger, CannotRearrangeError):
+            raise self._rearranger
+        assert self._held_log is not None
+        return self._rearranger, self._held_log
+
+    def _made(self) -> Rearranger | CannotRearrangeError:
+        step = self._fake.step
+        with self._fake.entered():
+            held = record_held(step, model=self._model, workspace=self._workspace)
+        with self._fake.entered():
+            unheld = record_unheld(step, model=self._model, workspace=self._workspace)
+        self._held_log = held.log
+        # A GPU's generator keeps its state in host memory.
+        rng_state_bytes = torch.get_rng_state().nbytes if step.device.type == "cpu" else 0
+        try:
+            return Rearranger(held, unheld, rng_state_bytes=rng_state_bytes)
+        except CannotRearrangeError as error:
+            return error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    placement: str
+    method: str
+    persistent: Iterable[Storage]
+    """All storages of a log, of which some were there before."""
+    sizes: Sequence[int]
+    events: Sequence[int]
+    phases: Sequence[PhaseMark]
+    ops: Sequence[Op]
+    replayed: Sequence[Op]
+
+
+def _forecast(step: _Step, allocator: Allocator) -> Forecast:
+    persistent = [s.size_bytes for s in step.persistent if s.birth is None]
+    peaks = allocator.peaks(persistent, step.sizes, step.events)
+    begun = [mark for mark in step.phases if mark.begin < peaks.at_event] or list(step.phases[:1])
+    return Forecast(
+        placement=step.placement,
+        method=step.method,
+        peak_allocated_bytes=peaks.allocated_bytes,
+        persistent_bytes=peaks.persistent_bytes,
+        retained_bytes=_retained(step),
+        peak_phase=begun[-1].phase if begun else "",
+        peak_reserved_bytes=peaks.reserved_bytes,
+        step_flops=_flops(step.ops),
+        replay_flops=_flops(step.replayed),
+        replay_ops=len(step.replayed),
+        replay_moved_bytes=sum(op.moved_bytes for op in step.replayed),
+    )
+
+
+def _retained(step: _Step) -> int:
+    """Bytes allocated between the last forward's begin and its backward's, less what was released there."""
+    forwards = [i for i, mark in enumerate(step.phases) if mark.phase == FORWARD]
+    if not forwards:
+        return 0
+    begin = step.phases[forwards[-1]].begin
+    ends = (mark.begin for mark in step.phases[forwards[-1] :] if mark.phase == BACKWARD)
+    events = step.events[begin : next(ends, begin)]
+    return sum(step.sizes[e - 1] if e > 0 else -step.sizes[-e - 1] for e in events)
+
+
+def _flops(ops: Sequence[Op]) -> int | None:
+    total = 0
+    for op in ops:
+        if op.flops is None:
+            return None
+        total += op.flops
+    return total
+
+
+def _parsed(placement: str | Placement) -> Placement:
+    return parse_placement(placement) if isinstance(placement, str) else placement

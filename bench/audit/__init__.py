@@ -1,0 +1,1 @@
+"""Is the replayed step still the same step? A verdict, and where replay breaks."""

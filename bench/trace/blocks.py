@@ -46,12 +46,14 @@ class Blocks:
         ]
 
     def owner(self, address: int, events: int) -> int | None:
-        """The storage at an address once `events` events have happened; None where none was ever seen."""
-        owners = self._owners.get(address)
-        if owners is None:
-            return None
+        """The storage that lies at an address once `events` events have happened; None where none is known. Memory of
+        other origin may lie where a released block lay."""
+        owners = self._owners.get(address, [])
         position = bisect_right(owners, (events - 1, len(self._storages)))
-        return owners[position - 1][1] if position else None
+        if not position:
+            return None
+        index = owners[position - 1][1]
+        return index if self._deaths.get(index, events) >= events else None
 
     def _add(self, address: int, storage: Storage, birth: int) -> int:
         index = len(self._storages)

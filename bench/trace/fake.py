@@ -16,26 +16,33 @@ from bench.spec import Controls, WorkloadSpec
 from bench.step import TrainingStep, build_training_step
 from bench.step.build import draw_batches
 from bench.step.family import Batch, Family
+from bench.trace.routing import Routing, Tape
 from bench.trace.values import KnownValues, unseen_by_libraries, with_value
 
 
 class FakeStep:
     """A training step without memory. Run it, and look at its tensors, inside `entered()`."""
 
-    def __init__(self, controls: Controls, device: torch.device) -> None:
+    def __init__(self, controls: Controls, device: torch.device, tape: Tape | None = None) -> None:
         """Builds the step and runs it once, so that the optimizer's state is there.
+
+        Args:
+            tape: what the real model decides by its data (`record_routing`); even routing is assumed where it is None.
 
         Raises:
             what building a step raises, and RuntimeError where fake tensors cannot follow the model.
         """
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.routing = Routing(tape)
         with self.entered():
             self.step: TrainingStep = build_training_step(controls, device, self._batches)
+            self.routing.know(self.step.model)
             self.step.run()
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        with unseen_by_libraries(), self._mode, KnownValues():
+        self.routing.begin()
+        with unseen_by_libraries(), self._mode, KnownValues(self.routing):
             yield
 
     def wiring(self, units: list[str]) -> Wiring:

@@ -5,16 +5,32 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from bench.trace.log import NOWHERE, Storage
 from bench.trace.recorder import Key, Tick, described
 
-Workspace = Callable[[Any, Sequence[Any], dict[str, Any], Any], int]
-"""(op, arguments, keyword arguments, result) → bytes that its kernel holds besides what it hands out."""
+
+@dataclass(frozen=True, kw_only=True)
+class KernelBlocks:
+    """The blocks that come and go while one kernel runs, its results among them."""
+
+    sizes: tuple[int, ...]
+    """Bytes of each block."""
+    events: tuple[int, ...]
+    """Block b allocated: b + 1; released: -(b + 1)."""
+    results: Mapping[int, int]
+    """Block → which of the tensors that the op hands out lies in it."""
+
+
+Workspace = Callable[[Any, Sequence[Any], dict[str, Any], Any], "int | KernelBlocks | None"]
+"""(op, arguments, keyword arguments, result) → what its kernel takes besides what it hands out: bytes that are there
+with all results, or the blocks in their order, where that matters."""
 
 
 class FakeLedger:
@@ -32,23 +48,50 @@ class FakeLedger:
         self._events: list[int] = []
         self._keys: dict[int, tuple[int, Any]] = {}
         for role, name, tensor in persistent:
-            if tensor.device.type == device_type:
+            if _device(tensor).type == device_type:
                 self._known(tensor, role, name, persists=True)
 
     def tick(self) -> Tick:
         return len(self._events)
 
     def key(self, tensor: torch.Tensor) -> Key | None:
-        if tensor.device.type != self._device_type or tensor.layout != torch.strided:
+        if _device(tensor).type != self._device_type or tensor.layout != torch.strided:
             return None
         return self._known(tensor, None, "", persists=False)
 
     def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         if self._workspace is None:
             return
-        size = self._workspace(func, args, kwargs, result)
-        if size:
-            self.pulse(size)
+        taken = self._workspace(func, args, kwargs, result)
+        if isinstance(taken, KernelBlocks):
+            self._replay(taken, tensors_of(result))
+        elif taken:
+            self.pulse(taken)
+
+    def _replay(self, kernel: KernelBlocks, results: Sequence[torch.Tensor]) -> None:
+        """The results are born already, as the last events; they are taken back and born anew, each in its turn."""
+        of_results = {self.key(tensor) for tensor in results}
+        new: set[int] = set()
+        while self._events and self._events[-1] - 1 in of_results:
+            new.add(self._events.pop() - 1)
+        blocks: dict[int, int] = {}
+        for event in kernel.events:
+            block = abs(event) - 1
+            if event < 0:
+                self.died(blocks[block])
+            elif block in kernel.results:
+                index = self.key(results[kernel.results[block]])
+                if index in new:
+                    new.remove(index)
+                    self._born_again(index)
+            else:
+                blocks[block] = self.born(kernel.sizes[block])
+        for index in sorted(new):  # the kernel that was seen made no block for it
+            self._born_again(index)
+
+    def _born_again(self, index: int) -> None:
+        self._storages[index] = dataclasses.replace(self._storages[index], birth=len(self._events))
+        self._events.append(index + 1)
 
     def pulse(self, size_bytes: int) -> None:
         """A block that comes and goes at once."""
@@ -107,3 +150,17 @@ class FakeLedger:
 
         self._keys[identity] = (index, weakref.ref(storage, die))
         return index
+
+
+def _device(tensor: torch.Tensor) -> torch.device:
+    """Without the two dispatches that `FakeTensor.device` costs."""
+    return tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """Tensors in lists and tuples, in order; what an op takes or hands out holds no other containers."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_of(item)]
+    return []

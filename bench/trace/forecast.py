@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -132,21 +133,22 @@ class Forecaster:
             return self.by_fake_step(placement)[0]
 
     def _record(self, placement: str, wiring: Wiring | None = None) -> StepLog:
-        step = self._fake.step
+        with self._stepping():
+            return record_fake_step(self._fake.step, placement, wiring, model=self._model, workspace=self._workspace)
+
+    @contextmanager
+    def _stepping(self) -> Iterator[None]:
+        """Where the step does not end, gradients are put back to what a whole step leaves."""
         try:
             with self._fake.entered():
-                return record_fake_step(step, placement, wiring, model=self._model, workspace=self._workspace)
+                yield
         except Exception:
-            self._put_in_order()
+            step = self._fake.step
+            with self._fake.entered():
+                step.optimizer.zero_grad(set_to_none=True)
+                step.model.zero_grad(set_to_none=True)  # what another optimizer would clear
+                step.run()
             raise
-
-    def _put_in_order(self) -> None:
-        """After a step that did not end: gradients are again what a whole step leaves."""
-        step = self._fake.step
-        with self._fake.entered():
-            step.optimizer.zero_grad(set_to_none=True)
-            step.model.zero_grad(set_to_none=True)  # what another optimizer would clear
-            step.run()
 
     def _wiring_of(self, placement: Placement) -> Wiring | None:
         members = {unit for region in placement.regions if len(region.units) > 1 for unit in region.units}
@@ -163,23 +165,26 @@ class Forecaster:
         if self._rearranger is None:
             self._rearranger = self._made()
         if isinstance(self._rearranger, CannotRearrangeError):
-            raise self._rearranger
+            raise CannotRearrangeError(*self._rearranger.args)  # a new one: each raise would add to its traceback
         assert self._held_log is not None
         return self._rearranger, self._held_log
 
     def _made(self) -> Rearranger | CannotRearrangeError:
         step = self._fake.step
-        with self._fake.entered():
-            held = record_held(step, model=self._model, workspace=self._workspace)
-        with self._fake.entered():
-            unheld = record_unheld(step, model=self._model, workspace=self._workspace)
+        try:
+            with self._stepping():
+                held = record_held(step, model=self._model, workspace=self._workspace)
+            with self._stepping():
+                unheld = record_unheld(step, model=self._model, workspace=self._workspace)
+        except Exception as error:  # a whole step, which needs no hooks, tells whether the model is at fault
+            return CannotRearrangeError(f"the step does not run with hooks on what it saves: {error!r}")
         self._held_log = held.log
         # A GPU's generator keeps its state in host memory.
         rng_state_bytes = torch.get_rng_state().nbytes if step.device.type == "cpu" else 0
         try:
             return Rearranger(held, unheld, rng_state_bytes=rng_state_bytes)
         except CannotRearrangeError as error:
-            return error
+            return error.with_traceback(None)
 
 
 @dataclass(frozen=True, kw_only=True)

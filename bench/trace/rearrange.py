@@ -23,6 +23,7 @@ says nothing: CannotRearrangeError is raised for
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ from bench.trace.rearrange_regions import Entries, entries_of
 from bench.trace.rearrange_run import Run
 from bench.trace.rearrange_script import CannotRearrangeError as CannotRearrangeError, script_of
 from bench.trace.saved import Recording
+from bench.trace.sums import events_in_place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,8 @@ class Rearranger:
         self._script = script_of(held, unheld)
         self._rng_state_bytes = rng_state_bytes
         self._known_reads: dict[tuple[int, ...], Reads] = {}
-        plain = self.rearranged(NONE)
+        self._sums = held.sums
+        plain = self._run(entries_of(self._script, NONE), hooks_take_nothing=False)
         if _line(plain.events, plain.sizes) != _line(held.log.events, plain.sizes):
             raise CannotRearrangeError("some tensor lives for another reason than that Python or autograd holds it")
 
@@ -74,7 +77,12 @@ class Rearranger:
             shortest = self._run(entries, hooks_take_nothing=True)
             if _peak(run) != _peak(shortest):
                 raise CannotRearrangeError("the peak hangs on how long hooks hold what they take out of replays")
-        return Rearranged(events=run.events, sizes=run.sizes, phases=run.phases, replayed=run.replayed)
+        try:
+            events, before = events_in_place(run.events, self._sums)
+        except ValueError:
+            raise CannotRearrangeError("a gradient outlives the sum that it is part of") from None
+        phases = [dataclasses.replace(mark, begin=before[mark.begin]) for mark in run.phases]
+        return Rearranged(events=events, sizes=run.sizes, phases=phases, replayed=run.replayed)
 
     def _run(self, entries: Entries, *, hooks_take_nothing: bool) -> Run:
         run = Run(

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -26,6 +27,9 @@ from bench.placement.types import Region
 from bench.spec.roles import GRADIENT
 from bench.step.interface import BACKWARD, FORWARD
 from bench.trace.log import FIRST, NOWHERE, REPLAY, Op, PhaseMark, RegionPass, StepLog, Storage
+from bench.trace.sums import may_add_in_place, sums_in_place
+
+_DEVICE = torch.ops.prim.device.default
 
 Tick = int
 """A moment of the step, as a ledger numbers them."""
@@ -100,6 +104,8 @@ class Recorder(TorchDispatchMode):
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
         self._model = model
         self._ops: list[_Op] = []
+        self._sums: list[int] = []
+        """Ops of backward that autograd would do in place, were it not watched."""
         self._passes: list[_Pass] = []
         self._phases: list[tuple[str, int, Tick]] = []
         self._shapes: list[tuple[Key, Tick, tuple[int, ...], str]] = []
@@ -144,6 +150,8 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is _DEVICE and isinstance(args[0], FakeTensor):
+            return args[0].fake_device  # asked some times for each op, so it must be quick
         kwargs = kwargs or {}
         ledger = self._ledger
         begin = ledger.tick()
@@ -167,6 +175,8 @@ class Recorder(TorchDispatchMode):
             if key in made:
                 self._shapes.append((key, end, tuple(tensor.shape), dtype_name(tensor)))
         index = len(self._ops)
+        if self._phase == BACKWARD and may_add_in_place(func, args):
+            self._sums.append(index)
         forward_op, module, source = self._origin(index)
         self._ops.append(
             _Op(
@@ -212,6 +222,12 @@ class Recorder(TorchDispatchMode):
     # What it gives
 
     def log(self, *, model: str, placement: str, device: str, is_fake: bool) -> StepLog:
+        """What an unwatched step would have done."""
+        watched = self.watched_log(model=model, placement=placement, device=device, is_fake=is_fake)
+        return sums_in_place(watched, self._sums)
+
+    def watched_log(self, *, model: str, placement: str, device: str, is_fake: bool) -> StepLog:
+        """What happened, with the blocks that gradients are summed into only because of the watching."""
         ledger = self._ledger
         storages, events = ledger.blocks()
 

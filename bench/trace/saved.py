@@ -9,7 +9,7 @@ first pass of a checkpointed region and in its replay (`bench.trace.rearrange`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,7 @@ from bench.step.state import roles
 from bench.trace.fake_ledger import FakeLedger, Workspace
 from bench.trace.log import StepLog
 from bench.trace.recorder import Key, Recorder, Tick
+from bench.trace.sums import heirs_of_sums
 from bench.trace.values import VALUE
 
 OP, PACK, UNPACK, FORGET, RELEASE = "op", "pack", "unpack", "forget", "release"
@@ -65,6 +66,9 @@ class ModuleCall:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
     log: StepLog
+    """As watched."""
+    sums: Mapping[int, int]
+    """Sum of gradients → the gradient that it is added into where nobody watches; storages."""
     notes: tuple[Note, ...]
     """In the order in which it happened; an op stands where it ends."""
     calls: tuple[ModuleCall, ...]
@@ -175,7 +179,9 @@ class _SavedRecorder(Recorder):
             self._note(PACK, index, self._fake_ledger.key(tensor))
             return holder(index, lambda: self._note(RELEASE, index), tensor)
 
-        def unpack(held: _Held) -> torch.Tensor:
+        def unpack(held: _Dropped) -> torch.Tensor:
+            if not isinstance(held, _Held):
+                raise RuntimeError("a forward takes out what it has saved, as for a gradient inside it")
             self._note(UNPACK, held.index)
             return self._stand_in(held)
 
@@ -191,6 +197,9 @@ class _SavedRecorder(Recorder):
         self._is_blind = True
         try:
             alike = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+            # Lazily conjugated or negated: an op that undoes that makes a view, and one that does it for real a copy.
+            torch._C._set_conj(alike, tensor.is_conj())
+            torch._C._set_neg(alike, tensor.is_neg())
         finally:
             self._is_blind = False
         _know_the_same(alike, tensor)
@@ -214,7 +223,7 @@ class _SavedRecorder(Recorder):
 
     def recorded(self, model: str, device: str) -> Recording:
         ledger = self._fake_ledger
-        log = self.log(model=model, placement="none", device=device, is_fake=True)
+        log = self.watched_log(model=model, placement="none", device=device, is_fake=True)
 
         def storage(key: Key | None, tick: Tick) -> int:
             found = None if key is None else ledger.storage(key, tick)
@@ -222,6 +231,7 @@ class _SavedRecorder(Recorder):
 
         return Recording(
             log=log,
+            sums=heirs_of_sums(log, self._sums),
             notes=tuple(
                 Note(kind, ledger.events(tick), index, storage(key, tick)) for kind, tick, index, key in self._notes
             ),

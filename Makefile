@@ -57,6 +57,7 @@ lint: $(INSTALLED) ## Mend style where it can be mended
 
 device-check: ## Run the prepared GPU study where torch and transformers are all there is: make device-check DEVICE_PYTHON=python3 OUT=results
 	$(DEVICE_PYTHON) -m bench.study.prepared results/prepared/gpt2-bf16-8x1024-cuda.json $(or $(OUT),results)
+	$(DEVICE_PYTHON) -m bench.study.prepared results/prepared/gpt2-memory-8x1024-cuda.json $(or $(OUT),results)
 
 clean: ## Remove .venv, caches and build files; results stay
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -2,6 +2,7 @@
 
 The file holds `controls` (without facts, which the device tells), `placements` (as in `conf/placements`) and
 `caps`. The study directory that comes out is like any other: bring it back and `python -m bench publish study=…`.
+With `against` (`bench.study.against_forecast.Against`) what was measured is held against a forecast made elsewhere.
 
 Exit codes: 0 every placement was measured, 1 some were not, 2 the file or the device is wrong.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from bench.placement import check_modules, check_ops, generate_placements
 from bench.records import OutcomeRecord, read_records
 from bench.spec import Caps, Controls, SpecError, StudySpec, control_key, from_mapping, validate_caps, validate_controls
+from bench.study.against_forecast import Against, compare_with_forecast, read_forecast_rows
 from bench.study.probe import probe_worker
 from bench.study.progress import Progress
 from bench.study.run import run_study
@@ -46,7 +48,13 @@ def run_prepared(prepared: Path, results: Path) -> Path:
         caps=from_mapping(Caps, data.get("caps", {}), "caps"),
     )
     validate_caps(study.caps)
-    return run_study(study, results, watch=_print)
+    against = from_mapping(Against, data["against"], "against") if "against" in data else None
+    rows = read_forecast_rows(against, prepared, study) if against else {}
+    directory = run_study(study, results, watch=_print)
+    if against:
+        for line in compare_with_forecast(directory, against, rows, _print):
+            print(line, flush=True)
+    return directory
 
 
 def _print(event: Progress) -> None:

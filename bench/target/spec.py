@@ -21,7 +21,8 @@ class Target:
     device_name: str
     """As `torch.cuda.get_device_name` would give it."""
     memory_bytes: int
-    """`total_memory` of the device's properties: what the driver hands out in all. Data sheets round it up."""
+    """`total_memory` of the device's properties, as PyTorch's out-of-memory errors tell it: what the driver hands out
+    in all. `nvidia-smi` shows up to 2.1 % more, which the driver keeps; it differs a little between drivers."""
     compute_capability: tuple[int, ...]
     """(major, minor). Decides which kernels PyTorch chooses."""
     num_multiprocessors: int
@@ -35,7 +36,7 @@ class Target:
 
     @property
     def cublas_workspace_bytes(self) -> int:
-        """What PyTorch lends cuBLAS for each handle and stream (`parseChosenWorkspaceSize` in
+        """What PyTorch 2.13 lends cuBLAS for each handle and stream (`parseChosenWorkspaceSize` in
         aten/src/ATen/cuda/CublasHandlePool.cpp): `:4096:2:16:8`, and 32 MiB on Hopper and Blackwell."""
         if self.compute_capability[0] in (9, 10, 12):
             return 32 * MIB

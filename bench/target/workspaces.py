@@ -16,13 +16,13 @@ from bench.target.spec import Target
 from bench.trace.log import LIBRARY, NOWHERE, Storage
 
 aten = torch.ops.aten
-FLOAT_BYTES, INDEX_BYTES = 4, 8
+FLOAT_BYTES = 4
 Rule = Callable[..., int]
 
 UNKNOWN = {
     "convolution": "cuDNN's workspace",
     "convolution_backward": "cuDNN's workspace",
-    "cudnn_batch_norm": "cuDNN's reserve space",
+    "native_batch_norm": "what cuDNN takes and reserves where it runs it instead",
     "_grouped_mm": "CUTLASS' argument buffers",
     "_scaled_dot_product_flash_attention": "seed and offset, 1 KiB a call",
     "_scaled_dot_product_cudnn_attention": "seed, offset and cuDNN's workspace",
@@ -41,11 +41,11 @@ class KernelWorkspaces:
     def __init__(self, target: Target) -> None:
         self._rules: dict[Any, Rule] = {
             aten._scaled_dot_product_flash_attention_backward.default: _flash_backward,
-            aten._scaled_dot_product_cudnn_attention_backward.default: _flash_backward,
+            aten._scaled_dot_product_cudnn_attention_backward.default: _cudnn_backward,
             aten._scaled_dot_product_efficient_attention_backward.default: _EfficientBackward(
                 target.compute_capability
             ),
-            aten.embedding_dense_backward.default: _embedding_backward,
+            aten.embedding_dense_backward.default: _EmbeddingBackward(target.num_multiprocessors),
         }
         self.unknown: dict[str, str] = {}
         """Ops that ran and whose workspace is not known, with what it is."""
@@ -80,6 +80,20 @@ def library_blocks(target: Target) -> list[Storage]:
 def _flash_backward(
     grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
 ) -> int:
+    """`_scaled_dot_product_flash_attention_backward_cuda` in transformers/cuda/attention_backward.cu: what the kernel
+    takes, and the result's gradient where it does not lie as (batch, queries, heads, head size)."""
+    return _flash_kernel(query, key) + _contiguous_copy(grad.transpose(1, 2))
+
+
+def _cudnn_backward(
+    grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+) -> int:
+    """`run_cudnn_SDP_bprop` in aten/src/ATen/native/cudnn/MHA.cpp copies the gradient only where its last dimension is
+    strided. What cuDNN itself asks for is in no source, and taken to be what FlashAttention takes."""
+    return _flash_kernel(query, key) + (0 if grad.stride(-1) == 1 else grad.numel() * grad.element_size())
+
+
+def _flash_kernel(query: torch.Tensor, key: torch.Tensor) -> int:
     """mha_bwd in flash_attn/flash_api.cpp: the gradient of the queries summed in fp32, the softmax' row sums, and,
     where several heads share keys and values, their gradients a head."""
     batch, heads, queries, head = query.shape
@@ -88,7 +102,7 @@ def _flash_backward(
     taken += batch * heads * rows * FLOAT_BYTES
     if key.shape[1] != heads:
         taken += 2 * batch * key.shape[2] * heads * head * query.element_size()
-    return taken + _contiguous_copy(grad)
+    return taken
 
 
 class _EfficientBackward:
@@ -130,17 +144,43 @@ class _EfficientBackward:
         return (128, 64, 128 if head <= 128 else 65536) if is_half else (64, 64, 128 if head <= 128 else 65536)
 
 
-def _embedding_backward(
-    grad: torch.Tensor, indices: torch.Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> int:
-    """Embedding.cu and EmbeddingBackwardKernel.cu: beyond 3072 indices they are sorted with the rows that they belong
-    to, and the gradients of equal ones are summed in fp32, one row an index."""
-    numel = indices.numel()
-    if numel <= EMBEDDING_SORTS_ABOVE and not scale_grad_by_freq:
-        return 0
-    arrays = 2 + 4  # sorted and original indices; segments, their parts, offsets of both
-    width = max(grad.element_size(), FLOAT_BYTES)
-    return arrays * numel * INDEX_BYTES + numel * grad.shape[-1] * width + _contiguous_copy(grad)
+class _EmbeddingBackward:
+    """`embedding_dense_backward_cuda` in aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu: many
+    indices are sorted with the rows that they belong to, and up to ten gradients of an index at a time are summed in
+    fp32. Those sums are added up in a second pass or, where there are few weights, into the result at once."""
+
+    ROWS_SUMMED_AT_ONCE = 10
+    WARP, LARGEST_BLOCK, BLOCKS_PER_MULTIPROCESSOR = 32, 1024, 4
+
+    def __init__(self, num_multiprocessors: int) -> None:
+        self._num_multiprocessors = num_multiprocessors
+
+    def __call__(
+        self,
+        grad: torch.Tensor,
+        indices: torch.Tensor,
+        num_weights: int,
+        padding_idx: int,
+        scale_grad_by_freq: bool,
+    ) -> int:
+        numel, width = indices.numel(), grad.shape[-1]
+        if numel <= EMBEDDING_SORTS_ABOVE and not scale_grad_by_freq:
+            return _contiguous_copy(grad)
+        # Indices and rows, sorted and not, and the rows' numbers; cub sorts to and fro. The result is not there yet.
+        sorting = 5 * numel * indices.element_size() - num_weights * width * grad.element_size()
+        segments = min(numel, num_weights)
+        parts = numel // self.ROWS_SUMMED_AT_ONCE + segments
+        is_in_place = self._sums_in_place(segments, parts, width)
+        arrays = 3 * numel + 2 * segments + parts * (2 if is_in_place else 1)
+        sums = parts
+        if is_in_place:
+            sums = num_weights if grad.element_size() < FLOAT_BYTES else 0
+        return max(sorting, arrays * indices.element_size() + sums * width * FLOAT_BYTES) + _contiguous_copy(grad)
+
+    def _sums_in_place(self, segments: int, parts: int, width: int) -> bool:
+        threads = _up(width, self.WARP)
+        blocks = math.ceil(segments * threads / min(threads, self.LARGEST_BLOCK))
+        return blocks < self.BLOCKS_PER_MULTIPROCESSOR * self._num_multiprocessors and parts > 4 * blocks
 
 
 def _contiguous_copy(tensor: torch.Tensor) -> int:

@@ -116,7 +116,10 @@ def _computed(func: Any, args: Any, kwargs: Any) -> Any:
     if known is None:
         return None
     with no_dispatch(), torch.no_grad():
-        return func(*known[0], **known[1])
+        try:
+            return func(*known[0], **known[1])
+        except NotImplementedError:  # the CPU lacks the kernel for this dtype
+            return None
 
 
 def _fake_like(value: torch.Tensor, device: torch.device | None) -> torch.Tensor:

@@ -122,8 +122,11 @@ def followed(controls: Controls, device: torch.device) -> tuple[FakeStep, tuple[
 
 
 def _taken_to_be_even(routing: Routing) -> tuple[str, ...]:
-    modules = sorted({module for module, _ in routing.assumed})
-    return (f"what the model decides by its data is taken to be spread evenly (in {modules[0]} …)",) if modules else ()
+    if not routing.assumed:
+        return ()
+    modules = sorted({module for module, _ in routing.assumed if module})
+    where = f" (in {modules[0]} …)" if modules else ""
+    return (f"what the model decides by its data is taken to be spread evenly{where}",)
 
 
 def _on_target(controls: Controls, target: Target) -> FakeModel:

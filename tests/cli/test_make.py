@@ -70,7 +70,8 @@ def test_study_names_what_is_redrawn() -> None:
 
 def test_device_check_needs_no_environment_of_ours() -> None:
     recipe = make("-n", "device-check", "DEVICE_PYTHON=python9")
-    assert "python9 -m bench.study.prepared results/prepared/gpt2-bf16-8x1024-cuda.json results\n" in recipe
+    for prepared in ("gpt2-bf16-8x1024-cuda", "gpt2-memory-8x1024-cuda"):
+        assert f"python9 -m bench.study.prepared results/prepared/{prepared}.json results\n" in recipe
     assert ".venv" not in recipe
 
 

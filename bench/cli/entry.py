@@ -63,7 +63,7 @@ def run_verb(name: str, verb: Verb, overrides: Sequence[str]) -> int:
         _complain(f"{_one_paragraph(error)} (python -m bench {name} --help lists the options)")
         return REQUEST_WRONG
     except KeyboardInterrupt:
-        _complain("interrupted; the same command goes on from what has been measured")
+        _complain("interrupted; what has been measured is kept")
         return PARTIAL
     return max((answer.exit_code for answer in answers), default=0)
 

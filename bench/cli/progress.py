@@ -57,11 +57,14 @@ class ProgressDisplay:
             self._print_line(event)
 
     def _print_line(self, event: Progress) -> None:
-        line = LINES_WITHOUT_TERMINAL * event.done // max(event.total, 1)
+        if not event.total:  # nothing to count yet; a message says more than the label
+            if not event.message:
+                self._console.print(escape(event.label))
+            return
+        line = LINES_WITHOUT_TERMINAL * event.done // event.total
         if line > self._lines:
             self._lines = line
-            counted = f"{event.done}/{event.total}" if event.total else ""
-            parts = (counted, time_left(event.seconds_left), event.label)
+            parts = (f"{event.done}/{event.total}", time_left(event.seconds_left), event.label)
             self._console.print(escape("  ".join(part for part in parts if part)))
 
 

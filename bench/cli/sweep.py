@@ -30,10 +30,11 @@ def run(overrides: Sequence[str]) -> int:
 
 def sweep(options: Options) -> Answer:
     results: Path = options["results"]
+    method = _forecast_method(options)
     try:
         study = plan_study(options)
         with ProgressDisplay() as display:
-            directory = run_study(study, results, watch=display, forecast=options["forecast"])
+            directory = run_study(study, results, watch=display, forecast=method)
     except WorkerError as error:
         print(f"boundary-bench: {error}", file=sys.stderr)
         return Answer(exit_code=PARTIAL, data={"error": str(error)})
@@ -47,8 +48,6 @@ def sweep(options: Options) -> Answer:
 def plan_study(options: Options) -> StudySpec:
     """The resolved study: controls with their facts as executed, and the placements that the model can take."""
     refuse_unknown(options, OPTIONS)
-    if options["forecast"] not in (*METHODS, OFF):
-        raise SpecError(f"forecast: {options['forecast']!r} is not one of {', '.join((*METHODS, OFF))}")
     controls = controls_of(options)
     caps = caps_of(options)
     check_tracker(options["results"], options["tracker"])
@@ -83,6 +82,14 @@ def answered(trials: Sequence[Trial], asked: Sequence[PlacementEntry]) -> bool:
 
 def answer_data(view: StudyView) -> dict[str, Any]:
     return {"study": str(view.directory), "plot": str(view.plot) if view.plot else None, "frontier": view.data()}
+
+
+def _forecast_method(options: Mapping[str, Any]) -> str:
+    asked = options["forecast"]
+    method = OFF if asked is False else asked  # YAML reads a bare `off` as false
+    if method not in (*METHODS, OFF):
+        raise SpecError(f"forecast: {asked!r} is not one of {', '.join((*METHODS, OFF))}")
+    return str(method)
 
 
 def _placements(

@@ -26,7 +26,7 @@ from bench.explain.findings import (
     Finding,
     find,
 )
-from bench.explain.peak import PeakExplanation
+from bench.explain.peak import PeakExplanation, removable_at
 from bench.explain.reading import Reading, units_of
 from bench.explain.tail import belongs_to, tail_ops, tail_storages
 from bench.explain.words import bytes_text, count_text, in_module, join_text, sentences, share_text, tensor_text
@@ -107,7 +107,9 @@ def _held_by_tail(reading: Reading, explanation: PeakExplanation, tail: frozense
     running = reading.log.op_at(explanation.moment.event)
     if running == NOWHERE or not belongs_to(reading.log.ops[running], running, tail):
         return []
-    return tail_storages(reading, explanation.moment.event, tail)
+    events = explanation.moment.event
+    replayable = set(removable_at(reading, events))
+    return [storage for storage in tail_storages(reading, events, tail) if storage not in replayable]
 
 
 def _activations(reading: Reading, explanation: PeakExplanation, in_tail: list[int]) -> Advice:
@@ -121,13 +123,17 @@ def _activations(reading: Reading, explanation: PeakExplanation, in_tail: list[i
 
 
 def _bound(explanation: PeakExplanation) -> str:
-    """The sentence that every headline ends in: what a placement can reach at most."""
+    """The sentence that every headline ends in: what a placement can reach at most.
+
+    A placement that does not replay the op is not bound by what is there at its replay: its forward finds less."""
     share = share_text(explanation.activation_bytes, explanation.peak_bytes)
     most = share_text(explanation.removable_bytes, explanation.peak_bytes)
+    op = explanation.moment.op
+    who = f"no placement that replays {op.module or op.region}" if op is not None and op.is_replay else "no placement"
     if explanation.removable_bytes == 0:
-        return f"activations are {share} of the peak; no placement can save any of it"
+        return f"activations are {share} of the peak; {who} can save any of it"
     limit = "that" if most == share else f"{bytes_text(explanation.removable_bytes)}, {most}"
-    return f"activations are {share} of the peak; no placement can save more than {limit}"
+    return f"activations are {share} of the peak; {who} can save more than {limit}"
 
 
 def _where(explanation: PeakExplanation) -> str:
@@ -223,10 +229,12 @@ def _replayed_region(reading: Reading, op: Op) -> str:
 def _replay(reading: Reading, explanation: PeakExplanation, region: str, rebuilt: int) -> Advice:
     units = units_of(region)
     kinds = next((chain.kinds for chain in reading.chains if units[0] in chain.units), {})
-    if len(units) > 1:
+    if explanation.removable_bytes < WORTH_SHARE * explanation.peak_bytes:
+        mend = ""  # what is there is what the op takes in: a smaller region finds it too
+    elif len(units) > 1:
         mend = f"split it: regions of fewer than {len(units)} units rebuild less at a time"
     elif kinds:
-        mend = f"regions inside it ({join_text(list(kinds))}) rebuild less at a time"
+        mend = f"regions inside it (of kind {join_text(list(kinds))}) rebuild less at a time"
     else:
         mend = "regions inside it rebuild less at a time"
     return Advice(

@@ -58,7 +58,7 @@ def _regions_that_save_nothing(reading: Reading) -> Iterator[Finding]:
     for saving in region_savings(reading):
         if saving.net_bytes <= 0:
             wider = wider_than(reading, saving.region)
-            mend = f"; a wider region wins, such as {wider}" if wider else "; a wider region wins"
+            mend = f"; a wider region may save, such as {wider}" if wider and not saving.held_bytes else ""
             yield Finding(
                 kind=SAVES_NOTHING,
                 text=f"region {saving.region} saves nothing: {_why(reading, saving)}{mend}.",
@@ -67,6 +67,7 @@ def _regions_that_save_nothing(reading: Reading) -> Iterator[Finding]:
                     "freed_bytes": saving.freed_bytes,
                     "duplicate_bytes": saving.duplicate_bytes,
                     "kept_bytes": saving.kept_bytes,
+                    "held_bytes": saving.held_bytes,
                     "wider": wider,
                 },
             )
@@ -77,6 +78,11 @@ def _why(reading: Reading, saving: RegionSaving) -> str:
         return (
             f"the {bytes_text(saving.duplicate_bytes)} that its replay rebuilds were never gone, since what follows "
             "saves them too"
+        )
+    if saving.freed_bytes == 0 and saving.held_bytes:
+        return (
+            f"{bytes_text(saving.held_bytes)} that its forward makes stay in spite of it, held by its policy or "
+            "outside autograd's saved tensors, as on the ctx of an autograd.Function"
         )
     if saving.freed_bytes == 0:
         made = [s for s in saving.boundary if reading.category(s) == BOUNDARY]

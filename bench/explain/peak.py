@@ -9,7 +9,7 @@ from bench.explain.categories import BOUNDARY, SAVED, CategoryBytes, at_peak
 from bench.explain.modules import ModuleRow, module_rows
 from bench.explain.reading import ACTIVATIONS, Reading, read
 from bench.explain.tensors import OpPlace, TensorEntry, TensorGroup, entry, group, place_of
-from bench.explain.words import is_inside
+from bench.explain.words import common_module, is_inside
 from bench.spec import ChainInfo
 from bench.trace.log import NOWHERE, StepLog
 
@@ -65,8 +65,8 @@ class PeakExplanation:
     activation_bytes: int
     """Saved activations, boundary tensors and random states at the peak."""
     removable_bytes: int
-    """Of those, made in units that a placement can name and not taken in by the op that runs: no placement saves more,
-    since the same op still runs and finds all the rest."""
+    """Of those, what some region could replay and what the op that runs does not take in: no placement that runs this
+    op at such a moment saves more, since the op finds all the rest there."""
     units: tuple[UnitAtPeak, ...]
     """The one with most to remove at the peak first; last the one that holds most elsewhere and nothing there."""
 
@@ -125,8 +125,19 @@ def removable_at(reading: Reading, events: int) -> list[int]:
         if reading.category(storage) in ACTIVATIONS
         and storage not in needed
         and storage not in reading.leaked
-        and is_in_unit(reading, reading.module_of(storage))
+        and _is_replayable(reading, storage)
     ]
+
+
+def _is_replayable(reading: Reading, storage: int) -> bool:
+    """Whether some region can hold what makes a tensor and all that reads it for backward: one of units, or of a module
+    beside them (a stem, a head of several layers)."""
+    module = reading.module_of(storage)
+    if is_in_unit(reading, module):
+        return True
+    ops = (reading.log.ops[op] for op in reading.readers.get(storage, ()))
+    around = common_module([module, *(op.module for op in ops if op.forward_op != NOWHERE)])
+    return bool(around) and not any(is_inside(unit, around) for chain in reading.chains for unit in chain.units)
 
 
 def is_in_unit(reading: Reading, module: str) -> bool:

@@ -8,6 +8,7 @@ from bench.explain.categories import BOUNDARY, OF_REPLAY, SAVED
 from bench.explain.identity import identities
 from bench.explain.reading import Reading, units_of
 from bench.explain.words import is_inside
+from bench.placement import Placement, Region
 from bench.trace.log import FIRST, NOWHERE, REPLAY
 
 
@@ -20,6 +21,8 @@ class RegionSaving:
     """Rebuilt although others had kept it all the same."""
     kept_bytes: int
     """Boundary tensors that no backward reads, only the replay: without the region they would have been let go."""
+    held_bytes: int
+    """Made by its first passes and kept for backward all the same: by its policy, or by whoever else holds it."""
     boundary: tuple[int, ...]
     """Storages of its first call."""
 
@@ -51,6 +54,7 @@ def region_savings(reading: Reading) -> tuple[RegionSaving, ...]:
                 freed_bytes=reading.total_bytes(rebuilt) - reading.total_bytes(duplicates),
                 duplicate_bytes=reading.total_bytes(duplicates),
                 kept_bytes=reading.total_bytes(s for s in boundaries if not _is_read_by_backward(reading, s)),
+                held_bytes=reading.total_bytes(_held_inside(reading, region)),
                 boundary=firsts[0].boundary,
             )
         )
@@ -58,15 +62,31 @@ def region_savings(reading: Reading) -> tuple[RegionSaving, ...]:
 
 
 def wider_than(reading: Reading, region: str) -> str:
-    """A wider region than this one: the smallest unit of the chains around it, else the module around it; empty where
-    there is none."""
+    """A wider region than this one: of a unit of the chains the span with its neighbour, else the smallest unit around
+    it; empty where there is none."""
     units = units_of(region)
     if len(units) > 1:
         return ""
-    around = [
-        unit for chain in reading.chains for unit in chain.units if unit != units[0] and is_inside(units[0], unit)
+    chain = next((chain.units for chain in reading.chains if units[0] in chain.units), ())
+    if len(chain) > 1:
+        first = min(chain.index(units[0]), len(chain) - 2)
+        return Placement((Region(units=chain[first : first + 2]),)).text
+    around = [unit for chain in reading.chains for unit in chain.units if is_inside(units[0], unit)]
+    return max((unit for unit in around if unit != units[0]), key=len, default="")
+
+
+def _held_inside(reading: Reading, region: str) -> list[int]:
+    passes = reading.log.passes
+    handed_out = {s for p in passes if p.region == region and p.kind == FIRST for s in p.handed_out}
+    return [
+        index
+        for index, one in enumerate(reading.classes)
+        if one.category == SAVED
+        and one.kind != OF_REPLAY
+        and index not in handed_out
+        and (maker := reading.maker(index)) is not None
+        and reading.region_of(maker) == region
     ]
-    return max(around, key=len) if around else units[0].rpartition(".")[0]
 
 
 def _is_rebuilt_by(reading: Reading, storage: int, region: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 SIZES = (("B", 1), ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40))
 
@@ -83,6 +84,12 @@ def _fold_numbers(column: Sequence[str]) -> str:
 def is_inside(module: str, unit: str) -> bool:
     """Whether a module is a unit or lies in it."""
     return module == unit or module.startswith(f"{unit}.")
+
+
+def common_module(modules: Sequence[str]) -> str:
+    """The innermost module that all of them are or lie in; empty where that is the whole model."""
+    columns = zip(*(module.split(".") for module in modules), strict=False)
+    return ".".join(column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 _OF_PARAMETER = re.compile(r"^optimizer .* of (?P<parameter>\S+)$")

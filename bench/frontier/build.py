@@ -37,20 +37,21 @@ def build_frontier(study: StudySpec, records: Records) -> Frontier:
     )
     facts = study.controls.facts
     knee = knee_index([_point(trial) for trial in frontier])
+    plain_forecast = _plain_forecast(trials, records, reference)
     return Frontier(
         study=study_path(Path(), study).name,
         key=study.key,
         model=study.controls.model.name,
         device=facts.device_name if facts is not None else study.controls.device.kind,
         reference=reference,
-        memory_reference=_memory_reference(trials, records, reference),
+        plain_forecast=plain_forecast,
         trials=trials,
         frontier=tuple(trial.placement for trial in frontier),
         knee=frontier[knee].placement if knee is not None else None,
         hypervolume=_hypervolume(trials, reference),
         drift=reference_drift(study, records, reference),
         capacity_bytes=_capacity_bytes(study, records),
-        notes=frontier_notes(study, records, trials, reference),
+        notes=frontier_notes(study, records, trials, reference, plain_forecast),
         controls=flat_controls(study.controls),
     )
 
@@ -63,25 +64,14 @@ def _capacity_bytes(study: StudySpec, records: Records) -> int | None:
     return limit or (capacity if isinstance(capacity, int) else None)
 
 
-def _memory_reference(trials: Sequence[Trial], records: Records, reference: str | None) -> MemoryReference | None:
+def _plain_forecast(trials: Sequence[Trial], records: Records, reference: str | None) -> MemoryReference | None:
     """Savings are asked for against the plain step. Where that ran out of memory, only a forecast knows its peak."""
-    plain = next((trial for trial in trials if trial.placement == PLAIN), None)
     forecast = records.forecasts.placements.get(PLAIN)
-    if reference is not None and plain is not None and plain.outcome == OUT_OF_MEMORY and forecast is not None:
-        return MemoryReference(
-            placement=PLAIN,
-            peak_allocated_bytes=forecast.peak_allocated_bytes,
-            persistent_bytes=forecast.persistent_bytes,
-            is_forecast=True,
-        )
-    trial = next((trial for trial in trials if trial.placement == reference), None)
-    if trial is None or trial.peak_allocated_bytes is None or trial.persistent_bytes is None:
+    ran_out = any(trial.placement == PLAIN and trial.outcome == OUT_OF_MEMORY for trial in trials)
+    if reference is None or not ran_out or forecast is None:
         return None
     return MemoryReference(
-        placement=trial.placement,
-        peak_allocated_bytes=trial.peak_allocated_bytes,
-        persistent_bytes=trial.persistent_bytes,
-        is_forecast=False,
+        peak_allocated_bytes=forecast.peak_allocated_bytes, persistent_bytes=forecast.persistent_bytes
     )
 
 

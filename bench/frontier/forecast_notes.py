@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from bench.frontier.types import Trial
-from bench.records import PLAIN, Forecast, Forecasts
+from bench.frontier.types import MemoryReference, Trial
+from bench.records import Forecasts
 
 TOLERATED_SHARE = 0.01
 """A forecast that misses by more of what could move than this is told."""
@@ -15,19 +15,18 @@ NUM_REASONS = 2
 MIB = 2**20
 
 
-def forecast_notes(forecasts: Forecasts, trials: Sequence[Trial], reference: str | None) -> list[str]:
+def forecast_notes(forecasts: Forecasts, trials: Sequence[Trial], plain_forecast: MemoryReference | None) -> list[str]:
     return [
         *([forecasts.problem] if forecasts.problem else []),
-        *_forecast_plain(forecasts.placements.get(PLAIN), trials, reference),
+        *_plain(plain_forecast),
         *_errors(trials),
         *_missing(forecasts, trials),
-        *forecasts.notes,
+        *(f"forecast: {note}" for note in forecasts.notes),
     ]
 
 
-def _forecast_plain(forecast: Forecast | None, trials: Sequence[Trial], reference: str | None) -> list[str]:
-    plain = next((trial for trial in trials if trial.placement == PLAIN), None)
-    if forecast is None or plain is None or plain.outcome != "oom" or reference is None:
+def _plain(forecast: MemoryReference | None) -> list[str]:
+    if forecast is None:
         return []
     peak = f"{forecast.peak_allocated_bytes / MIB:.1f} MiB"
     return [f"the peak of `none` is a forecast ({peak}), not measured: shares of the peak and savings rest on it"]

@@ -9,7 +9,7 @@ from bench.frontier.forecast_notes import forecast_notes
 from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
-from bench.frontier.types import Trial
+from bench.frontier.types import MemoryReference, Trial
 from bench.records import PLAIN, TIME_CAP, MemorySample, OutcomeRecord, Records, RoundDiscarded, Stopped, kept_samples
 from bench.spec import StudySpec
 from bench.stats import sample_time_ms
@@ -26,7 +26,11 @@ MIB = 2**20
 
 
 def frontier_notes(
-    study: StudySpec, records: Records, trials: Sequence[Trial], reference: str | None
+    study: StudySpec,
+    records: Records,
+    trials: Sequence[Trial],
+    reference: str | None,
+    plain_forecast: MemoryReference | None,
 ) -> tuple[str, ...]:
     return (
         *_unmeasured(trials),
@@ -42,7 +46,7 @@ def frontier_notes(
         *_differing_peaks(records, trials),
         *_unsteady_reference(records, reference),
         *_other_kernels(study, records),
-        *forecast_notes(records.forecasts, trials, reference),
+        *forecast_notes(records.forecasts, trials, plain_forecast),
         *records.telemetry_notes,
         *_damaged_lines(records),
     )
@@ -59,11 +63,11 @@ def _other_reference(study: StudySpec, trials: Sequence[Trial], reference: str |
     if reference is None or (reference == PLAIN and study.reference in (None, PLAIN)):
         return []
     if reference == study.reference:
-        return [f"all ratios are relative to {reference}, the reference that the study asks for, not to `none`"]
+        return [f"all time ratios are relative to {reference}, the reference that the study asks for, not to `none`"]
     preferred = [text for text in dict.fromkeys((study.reference, PLAIN)) if text and text != reference]
     reasons = ", ".join(f"`{placement}` {_why_unscored(trials, placement)}" for placement in preferred)
     choice = "" if reference == PLAIN else ", the fastest placement that the others were measured beside"
-    return [f"{reasons}: all ratios are relative to {reference}{choice}"]
+    return [f"{reasons}: all time ratios are relative to {reference}{choice}"]
 
 
 def _why_unscored(trials: Sequence[Trial], placement: str) -> str:

@@ -64,13 +64,10 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryReference:
-    """The placement whose peak the others' peaks are held against."""
+    """The step whose peak the others' peaks are held against."""
 
-    placement: str
     peak_allocated_bytes: int
     persistent_bytes: int
-    is_forecast: bool
-    """Its step does not fit on the device, so that both are forecast and not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +88,8 @@ class Frontier:
     device: str
     reference: str | None
     """Placement text that ratios are relative to; None when nothing was measured."""
-    memory_reference: MemoryReference | None = None
-    """What peaks are relative to: the reference, or where `none` does not fit, the forecast of `none`."""
+    plain_forecast: MemoryReference | None = None
+    """The forecast of `none`, where that ran out of memory: peaks are relative to it, and not to the reference's."""
     trials: tuple[Trial, ...]
     """Every placement of the study, in its order."""
     frontier: tuple[str, ...]

@@ -22,9 +22,8 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
     sentences = [", ".join(held)]
     if frontier.reference is not None:
         sentences.append(f"Reference: {frontier.reference}")
-    memory = frontier.memory_reference
-    if memory is not None and memory.is_forecast:
-        sentences.append(f"{memory.placement} does not fit: shares of the peak are of its forecast")
+    if frontier.plain_forecast is not None:
+        sentences.append("none does not fit: shares of the peak are of its forecast")
     sentences.append(_rounds(frontier))
     if any(trial.time_ratio_interval for trial in frontier.trials):
         sentences.append(

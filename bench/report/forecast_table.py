@@ -180,7 +180,7 @@ def _forecast_table(rows: Sequence[ForecastRow], labels: Sequence[str]) -> Table
             "fits": ABSENT if row.fits is None else FITS if row.fits else TOO_LARGE,
             "roofline": time.text(row.roofline_ms),
             "measured": memory.text(row.measured_peak_bytes),
-            "misses": error_text(row.error_share),
+            "error": error_text(row.error_share),
             "method": row.method or ABSENT,
         }
         style = "" if row.fits is not False else "red"
@@ -195,9 +195,9 @@ def _columns(rows: Sequence[ForecastRow]) -> list[str]:
         "fits": any(row.fits is not None for row in rows),
         "roofline": any(row.roofline_ms is not None for row in rows),
         "measured": any(row.measured_peak_bytes is not None for row in rows),
-        "misses": any(row.measured_peak_bytes is not None for row in rows),
+        "error": any(row.measured_peak_bytes is not None for row in rows),
     }
-    order = ("peak", "measured", "misses", "saved", "replay", "reserved", "fits", "roofline", "method")
+    order = ("peak", "measured", "error", "saved", "replay", "reserved", "fits", "roofline", "method")
     return [name for name in order if optional.get(name, True)]
 
 
@@ -208,8 +208,8 @@ def _legend(rows: Sequence[ForecastRow]) -> str:
         "replay: replayed FLOPs over the plain step's",
     ]
     shown = _columns(rows)
-    if "misses" in shown:
-        told.append("misses: (forecast − measured) / (measured − persistent)")
+    if "error" in shown:
+        told.append("error: (forecast − measured) / (measured − persistent)")
     if "fits" in shown:
         told.append("fits: what the allocator takes from the driver, against the device's memory less its context")
     if "roofline" in shown:

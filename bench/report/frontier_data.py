@@ -114,8 +114,6 @@ def frontier_data(frontier: Frontier) -> FrontierData:
         for panel in (_relative_panel(frontier, tags, prefix), _absolute_panel(frontier, tags, prefix))
         if panel.marks
     )
-    memory = memory_reference(frontier)
-    is_forecast = memory is not None and memory.is_forecast
     drawn = {mark.family for panel in panels for mark in panel.marks if mark.is_valid}
     return FrontierData(
         panels=panels,
@@ -123,7 +121,7 @@ def frontier_data(frontier: Frontier) -> FrontierData:
         failures=_failures(frontier, tags, prefix),
         families=tuple(family for family in FAMILIES if family in drawn),
         prefix=prefix,
-        share_header="of ref." if not is_forecast else "of forecast",
+        share_header="of ref." if frontier.plain_forecast is None else "of forecast",
         headline=_headline(frontier, bool(panels)),
     )
 
@@ -155,11 +153,11 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
     name = short_label(frontier.reference or "reference", prefix)
     name = name if len(name) <= 24 else "reference"
     scale = reference.peak_allocated_bytes if reference is not None else None
-    whose = f"{name}'s"
-    if reference is not None and reference.is_forecast:  # an axis must not pass a forecast for a measurement
-        whose = f"forecast of {reference.placement}"
+    title, whose = f"Relative to {name}", f"{name}'s"
+    if frontier.plain_forecast is not None:  # an axis must not pass a forecast for a measurement
+        title, whose = "Relative", "forecast of none"
     return _panel(
-        f"Relative to {name}",
+        title,
         f"Peak allocated memory / {whose}",
         f"Step time / {name}'s",
         marks,

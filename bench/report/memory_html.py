@@ -19,7 +19,7 @@ from bench.report.memory_axis import Axis, aligned_axes
 from bench.report.memory_colours import colour_of
 from bench.report.memory_data import MemoryData, memory_data
 from bench.report.memory_modules import module_runs
-from bench.report.memory_words import amount, moment, small_amount
+from bench.report.memory_words import amount, moment, peak_of, small_amount
 from bench.report.quantities import memory_unit
 from bench.trace.log import StepLog
 
@@ -143,7 +143,7 @@ def _summary(data: MemoryData) -> str:
     where = html.escape(moment(data.peak, data.num_micro_batches))
     return (
         f"<section><h3>{html.escape(data.placement)}</h3>"
-        f"<p>{'Forecast peak' if data.is_fake else 'Peak'} {amount(data.peak.bytes, unit)} in {where}.</p>"
+        f"<p>{peak_of(data, unit)} in {where}.</p>"
         "<table><thead><tr><th scope=col>category<th scope=col>at the peak<th scope=col>bytes</tr></thead>"
         f"<tbody>{rows}<tr><th scope=row>all</th><td>{amount(data.peak.bytes, unit)}</td><td>{data.peak.bytes:,}</td>"
         "</tr></tbody></table></section>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -67,6 +67,7 @@ def draw_passes(layer: Axes, passes: Sequence[PassBar], place: Place, top: float
 
 def draw_modules(layer: Axes, runs: Sequence[ModuleRun], place: Place, top: float) -> None:
     """Numbers of modules, thinned where they are narrow, and below them what is numbered; only names that fit."""
+    groups = {run.group for run in runs}
     for _, members in itertools.groupby(runs, key=lambda run: (run.group, run.phase)):
         stretch = list(members)
         left, right = place(stretch[0].left), place(stretch[-1].right)
@@ -78,7 +79,9 @@ def draw_modules(layer: Axes, runs: Sequence[ModuleRun], place: Place, top: floa
             if run.number and int(run.number) % step == 0 and fits:
                 _text(layer, (x0 + x1) / 2, top + MODULES_HEIGHT / 4 + 0.01, run.number, ha="center", color=GREY)
         y = top + 3 * MODULES_HEIGHT / 4
-        name = next((n for n in _shorter(stretch[0].group) if text_width(n) <= right - left - LABEL_GAP), "")
+        name = next(
+            (n for n in shorter_names(stretch[0].group, groups) if text_width(n) <= right - left - LABEL_GAP), ""
+        )
         _text(layer, (left + right) / 2, y, name, ha="center", color=INK)
         if len(stretch) > 1 and name:
             layer.plot([left + 0.02, right - 0.02], [y - 0.075] * 2, color=GREY, lw=0.4)
@@ -89,10 +92,20 @@ def number_step(width: float, needed: float) -> int:
     return next((step for step in (1, 2, 5, 10, 20, 50, 100) if step * width >= needed), 1000)
 
 
-def _shorter(name: str) -> list[str]:
-    """`transformer.h`, `h`."""
+def shorter_names(name: str, others: Collection[str]) -> list[str]:
+    """`name`, then ends and beginnings of it that are part of no other name.
+
+    >>> shorter_names("transformer.h", {"transformer.h", "transformer.wte"})
+    ['transformer.h', 'h']
+    >>> shorter_names("encoder.block", {"encoder.block", "decoder.block"})
+    ['encoder.block', 'encoder']
+    """
     parts = name.split(".")
-    return [".".join(parts[index:]) for index in range(len(parts))]
+    ends = [parts[index:] for index in range(1, len(parts))]
+    beginnings = [parts[:index] for index in range(len(parts) - 1, 0, -1)]
+    rest = [f".{other}." for other in others if other != name]
+    shorter = map(".".join, ends + beginnings)
+    return [name, *(part for part in shorter if not any(f".{part}." in other for other in rest))]
 
 
 def _text(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:

@@ -23,7 +23,7 @@ from bench.report.memory_marks import (
 )
 from bench.report.memory_modules import ModuleRun, module_runs
 from bench.report.memory_timeline import PANEL_LEFT, TITLE_SIZE, TITLE_WIDTH, label_bytes, mark_peak, steps
-from bench.report.memory_words import amount, moment, small_amount
+from bench.report.memory_words import amount, moment, peak_of, small_amount
 from bench.report.page import (
     GREY,
     INK,
@@ -146,7 +146,7 @@ def _draw_lines(panel: Axes, data: Overlay, unit: Unit) -> None:
 
 
 def _key_text(side: MemoryData, unit: Unit) -> str:
-    return f"{side.placement}: peak {amount(side.peak.bytes, unit)}, {moment(side.peak, side.num_micro_batches)}"
+    return f"{side.placement}. {peak_of(side, unit)}: {moment(side.peak, side.num_micro_batches)}"
 
 
 def _draw_keys(layer: Axes, keys: list[list[str]], top: float) -> None:
@@ -184,10 +184,11 @@ def _cell(num_bytes: int, unit: Unit) -> str:
 
 
 def difference(num_bytes: int, unit: Unit) -> str:
-    """`-1,234.5 MiB`, `same`."""
+    """`−1,234.5 MiB`, `< 0.1 MiB` either way, `same`."""
     if not num_bytes:
         return "same"
-    return f"{'+' if num_bytes > 0 else '−'}{small_amount(abs(num_bytes), unit)}"
+    size = small_amount(abs(num_bytes), unit)
+    return size if size.startswith("<") else f"{'+' if num_bytes > 0 else '−'}{size}"
 
 
 def _caption(data: Overlay, unit: Unit) -> str:

@@ -24,7 +24,7 @@ from bench.report.memory_marks import (
     num_lanes,
 )
 from bench.report.memory_modules import ModuleRun, module_runs
-from bench.report.memory_words import amount, caption, moment, small_amount
+from bench.report.memory_words import amount, caption, moment, peak_of, small_amount
 from bench.report.page import GREY, INK, LINE, MARGIN, PAGE_WIDTH, SMALL, add_panel, new_page, style, text_width, wrap
 from bench.report.quantities import Unit, memory_unit
 from bench.trace.log import StepLog
@@ -162,7 +162,7 @@ def _tops(stack: Stack) -> dict[str, list[int]]:
 
 
 def _peak_text(data: MemoryData, unit: Unit) -> str:
-    return f"Peak {amount(data.peak.bytes, unit)}: {moment(data.peak, data.num_micro_batches)}. Held then:"
+    return f"{peak_of(data, unit)}: {moment(data.peak, data.num_micro_batches)}. Held then:"
 
 
 def _legend_rows(data: MemoryData, unit: Unit) -> list[list[tuple[str, str, float]]]:

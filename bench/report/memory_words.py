@@ -24,6 +24,11 @@ def small_amount(num_bytes: float, unit: Unit) -> str:
     return amount(num_bytes, unit)
 
 
+def peak_of(data: MemoryData, unit: Unit) -> str:
+    """`Peak 1,234.5 MiB`; what no allocator counted is a forecast wherever it stands."""
+    return f"{'Forecast peak' if data.is_fake else 'Peak'} {amount(data.peak.bytes, unit)}"
+
+
 def phase_names(phase: str, micro_batch: int, num_micro_batches: int) -> tuple[str, ...]:
     """From long to short, for a place that may be narrow."""
     number = f" {micro_batch + 1}" if num_micro_batches > 1 and phase in ("forward", "backward") else ""

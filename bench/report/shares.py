@@ -10,17 +10,14 @@ def reference_trial(frontier: Frontier) -> Trial | None:
 
 
 def memory_reference(frontier: Frontier) -> MemoryReference | None:
-    """What peaks are relative to; the reference where an older `frontier.json` does not say."""
+    """What peaks are relative to: the reference, or where `none` does not fit, its forecast."""
     reference = reference_trial(frontier)
-    if frontier.memory_reference is not None or reference is None:
-        return frontier.memory_reference
+    if frontier.plain_forecast is not None or reference is None:
+        return frontier.plain_forecast
     if reference.peak_allocated_bytes is None or reference.persistent_bytes is None:
         return None
     return MemoryReference(
-        placement=reference.placement,
-        peak_allocated_bytes=reference.peak_allocated_bytes,
-        persistent_bytes=reference.persistent_bytes,
-        is_forecast=False,
+        peak_allocated_bytes=reference.peak_allocated_bytes, persistent_bytes=reference.persistent_bytes
     )
 
 

@@ -38,22 +38,7 @@ WIDE = 92
 FORECAST_FROM, BOTH_FROM, ERROR_FROM = 88, 98, 108
 """Columns from which there is room for the forecast peak, for the share of the reference's peak beside it, and for the
 error of the forecast; larger errors are notes."""
-
-
-def legend(frontier: Frontier) -> str:
-    """What the marks and columns of the table mean."""
-    memory = memory_reference(frontier)
-    is_forecast = memory is not None and memory.is_forecast
-    whose = "forecast peak of none" if is_forecast else "reference's peak"
-    forecast = (
-        "; forecast: the peak as worked out without training, and what it misses of what could move"
-        if has_forecasts(frontier.trials)
-        else ""
-    )
-    return (
-        f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee; saved: share of what could move ({whose} − persistent)"
-        "; replay: replayed FLOPs over the reference's step; sure: resamples in which it is on the frontier" + forecast
-    )
+FORECAST_OF_NONE = "none\u2217"
 
 
 def has_forecasts(trials: Sequence[Trial]) -> bool:
@@ -79,7 +64,7 @@ class Folded:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """The table of scored trials, with the columns that its width has room for."""
+    """The table of scored trials and its legend, with the columns that its width has room for."""
 
     frontier: Frontier
     trials: Sequence[Trial]
@@ -87,7 +72,24 @@ class Scored:
     chains: Sequence[ChainInfo]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _scored_table(self, options.max_width)
+        has_forecast = options.max_width >= FORECAST_FROM and has_forecasts(self.trials)
+        shown = Shown(
+            forecast=has_forecast,
+            error=has_forecast and options.max_width >= ERROR_FROM,
+            share=options.max_width >= (BOTH_FROM if has_forecast else WIDE),
+        )
+        yield _scored_table(self, shown)
+        yield _small(_legend(self.frontier, shown))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Columns that not every width has room for."""
+
+    forecast: bool
+    error: bool
+    share: bool
+    """Of the reference's peak."""
 
 
 def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> RenderableType:
@@ -102,8 +104,7 @@ def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> Render
     scored = _scored(frontier)
     failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
     if scored:
-        table = Scored(frontier=frontier, trials=scored, shortening=shortening, chains=chains)
-        parts += [table, _small(legend(frontier))]
+        parts.append(Scored(frontier=frontier, trials=scored, shortening=shortening, chains=chains))
     else:
         parts.append(Text("No placement was measured." if frontier.trials else "The study has no placement yet."))
     if failed:
@@ -129,13 +130,10 @@ def _scored(frontier: Frontier) -> list[Trial]:
     return [*(trials[placement] for placement in frontier.frontier), *dominated]
 
 
-def _scored_table(scored: Scored, width: int) -> Table:
+def _scored_table(scored: Scored, shown: Shown) -> Table:
     frontier, trials = scored.frontier, scored.trials
-    has_forecast = width >= FORECAST_FROM and has_forecasts(trials)
-    is_wide = width >= (BOTH_FROM if has_forecast else WIDE)
-    has_errors = has_forecast and width >= ERROR_FROM
     reference, weighed_against = reference_trial(frontier), memory_reference(frontier)
-    of_what = "none\u2217" if weighed_against is not None and weighed_against.is_forecast else "ref."
+    of_what = "ref." if frontier.plain_forecast is None else FORECAST_OF_NONE
     memory = memory_unit(trial.peak_allocated_bytes for trial in trials)
     time = time_unit(trial.step_time_ms for trial in trials)
     typical = _typical_half_width(trials)
@@ -147,9 +145,13 @@ def _scored_table(scored: Scored, width: int) -> Table:
         table.add_column(header, justify="right", no_wrap=True)
     if has_verdicts:
         table.add_column("verdict", no_wrap=True)
-    forecast_headers = [*(["forecast"] if has_forecast else []), *(["misses"] if has_errors else [])]
-    shares = [*([f"of\n{of_what}"] if is_wide else []), "saved", "replay", "sure"]
-    for header in (f"peak\n{memory.name}", *forecast_headers, *shares):
+    table.add_column(f"peak\n{memory.name}", justify="right", no_wrap=True)
+    optional = (
+        (f"forecast\n{memory.name}", shown.forecast),
+        ("its\nerror", shown.error),
+        (f"of\n{of_what}", shown.share),
+    )
+    for header in (*(header for header, is_shown in optional if is_shown), "saved", "replay", "sure"):
         table.add_column(header, justify="right", no_wrap=True)
     for index, trial in enumerate(trials):
         is_reference = trial.placement == frontier.reference
@@ -162,9 +164,9 @@ def _scored_table(scored: Scored, width: int) -> Table:
             ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
             *([trial.verdict or ""] if has_verdicts else []),
             memory.text(trial.peak_allocated_bytes),
-            *([memory.text(trial.forecast_peak_bytes)] if has_forecast else []),
-            *([error_text(trial.forecast_error_share)] if has_errors else []),
-            *([share_text(peak_share(trial, weighed_against))] if is_wide else []),
+            *([memory.text(trial.forecast_peak_bytes)] if shown.forecast else []),
+            *([error_text(trial.forecast_error_share)] if shown.error else []),
+            *([share_text(peak_share(trial, weighed_against))] if shown.share else []),
             share_text(saving_share(trial, weighed_against)),
             share_text(replay_share(trial, reference)),
             share_text(trial.frontier_confidence, decimals=0),
@@ -172,6 +174,24 @@ def _scored_table(scored: Scored, width: int) -> Table:
             end_section=index + 1 == len(frontier.frontier) < len(trials),
         )
     return table
+
+
+def _legend(frontier: Frontier, shown: Shown) -> str:
+    """What the marks and the columns shown mean."""
+    whose = "reference's peak" if frontier.plain_forecast is None else "forecast peak of none"
+    parts = [f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee"]
+    if shown.forecast:
+        parts.append("forecast: the peak as worked out without training")
+    if shown.error:
+        parts.append("its error: (forecast − peak) / (peak − persistent)")
+    if shown.share and frontier.plain_forecast is not None:
+        parts.append(f"{FORECAST_OF_NONE} does not fit: its peak is a forecast")
+    parts += [
+        f"saved: share of what could move ({whose} − persistent)",
+        "replay: replayed FLOPs over the reference's step",
+        "sure: resamples in which it is on the frontier",
+    ]
+    return "; ".join(parts)
 
 
 def _left_out(placement: str, chains: Sequence[ChainInfo]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
 
 from bench.spec import Controls, SpecError
+from bench.study.worker_log import PROFILER_NOISE, innermost_line
 from bench.study.worker_process import WorkerError, worker_environment
 
 LINES_TOLD = 12
@@ -26,7 +28,7 @@ def ask_process(module: str, request: Any, controls: Controls, *, what: str, tim
     """
     try:
         process = subprocess.run(
-            [sys.executable, "-m", module],
+            [sys.executable, "-X", "faulthandler", "-m", module],
             input=json.dumps(request),
             capture_output=True,
             text=True,
@@ -36,8 +38,7 @@ def ask_process(module: str, request: Any, controls: Controls, *, what: str, tim
         )
         answer = json.loads(process.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        end = "\n".join(process.stderr.strip().splitlines()[-LINES_TOLD:])
-        raise WorkerError(f"{what} ended with exit code {process.returncode}:\n{end}") from None
+        raise WorkerError(f"{what} {_ending(process.returncode, process.stderr)}") from None
     except subprocess.TimeoutExpired:
         raise WorkerError(f"{what} did not answer within {timeout_s:g} s") from None
     if not isinstance(answer, dict):
@@ -45,3 +46,12 @@ def ask_process(module: str, request: Any, controls: Controls, *, what: str, tim
     if "error" in answer:
         raise SpecError(answer["error"])
     return answer
+
+
+def _ending(exit_code: int, complaints: str) -> str:
+    """How it ended: of one that a signal ended the line that it was at, of another the last that it said."""
+    lines = [line for line in complaints.splitlines() if line.strip() and not line.startswith(PROFILER_NOISE)]
+    if exit_code >= 0:
+        return "\n".join((f"ended with exit code {exit_code}:", *lines[-LINES_TOLD:]))
+    where = innermost_line(lines, "current")
+    return f"died by {signal.strsignal(-exit_code)}{f' in {where}' if where else ''}"

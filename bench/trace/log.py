@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -176,10 +177,12 @@ class StepLog:
 
 
 def write_log(path: Path, log: StepLog) -> None:
-    """As gzipped JSON, one list a field."""
+    """As gzipped JSON, one list a field; the file is whole or is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.GzipFile(path, "wb", mtime=0) as file:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with gzip.GzipFile(partial, "wb", mtime=0) as file:
         file.write(json.dumps(_packed(log), separators=(",", ":")).encode())
+    partial.replace(path)
 
 
 def read_log(path: Path) -> StepLog:

@@ -17,15 +17,17 @@ from typing import Any
 import torch
 
 from bench.measure import is_out_of_memory
-from bench.placement import parse_placement, placement_id
+from bench.placement import Placement, parse_placement, placement_id
 from bench.placement.wiring import record_wiring
 from bench.records import PLAIN
 from bench.spec import Controls, SpecError, from_mapping, to_mapping
-from bench.step import build_training_step, describe_error
+from bench.step import TrainingStep, build_training_step, describe_error
+from bench.step.build import BACKWARD
 from bench.trace.candidates import candidates
 from bench.trace.forecast import Forecaster
 from bench.trace.log import StepLog, write_log
 from bench.trace.record import record_real_step
+from bench.worker.effect import replayed_modules
 from bench.worker.failure import outcome_of
 from bench.worker.fake_model import FakeModel, fake_model
 from bench.worker.setup import die_with_parent, set_up_process
@@ -58,11 +60,13 @@ def answer(request: Request) -> dict[str, Any]:
     units = sorted({unit for text in texts for region in parse_placement(text).regions for unit in region.units})
     forecaster = None if model.forecaster is None else model.forecaster(units)
     if request.real:
-        logs = _real_logs(request, device, units)
+        logs = _real_logs(request, device, units, notes)
     elif forecaster is None:
         raise SpecError(f"real: {model.problem}; real=true records the step on its device")
     else:
         logs = {text: forecaster.by_fake_step(text)[1] for text in request.placements}
+    for text, log in logs.items():
+        _check_called(text, log)
     logs |= _plain_log(forecaster, logs, notes)
     found, more = _candidates(forecaster, model, request.placements[0])
     return {
@@ -73,10 +77,13 @@ def answer(request: Request) -> dict[str, Any]:
     }
 
 
-def _real_logs(request: Request, device: torch.device, units: list[str]) -> dict[str, StepLog]:
+def _real_logs(request: Request, device: torch.device, units: list[str], notes: list[str]) -> dict[str, StepLog]:
     try:
         step = build_training_step(request.controls, device)
-        step.run()
+        own = _run_watched(step)
+        if own and any(text != PLAIN for text in request.placements):
+            raise SpecError(f"placement: {own}; turn its own checkpointing off")
+        notes += [f"{own}; what it replays is told as backward here"] if own else []
         wiring = record_wiring(step.model, units, step.forward)
         name = request.controls.model.name
         return {text: record_real_step(step, text, wiring, model=name) for text in request.placements}
@@ -85,6 +92,27 @@ def _real_logs(request: Request, device: torch.device, units: list[str]) -> dict
             raise
         why = outcome_of(error)[1]
         raise SpecError(f"real: the step does not fit ({why}); real=false explains it without running it") from None
+
+
+def _check_called(placement: str, log: StepLog) -> None:
+    called = {one.region for one in log.passes}
+    for region in parse_placement(placement).regions:
+        if Placement((region,)).text not in called:
+            raise SpecError(f"placement {placement}: the model's forward never calls {region.units[0]}")
+
+
+def _run_watched(step: TrainingStep) -> str:
+    """Runs the plain step once; what it replays by itself, if anything."""
+    is_backward = [False]
+
+    def note_phase(phase: str) -> None:
+        is_backward[0] = phase == BACKWARD
+
+    with replayed_modules(step.model, is_backward) as found:
+        step.run(note_phase)
+    if not found:
+        return ""
+    return f"the plain model replays by itself: {len(found)} modules ran forward inside backward, the first {found[0]}"
 
 
 def _plain_log(forecaster: Forecaster | None, logs: dict[str, StepLog], notes: list[str]) -> dict[str, StepLog]:

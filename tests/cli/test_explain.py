@@ -90,6 +90,49 @@ def test_a_placement_that_does_not_exist_exits_2_and_names_close_ones(capsys: py
     assert "transformer.h.0.mlp" in capsys.readouterr().err
 
 
+CHECKPOINTS_ITSELF = """
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Careful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8)) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x.square().mean()
+
+
+def build():
+    return Careful()
+
+
+def batch(model, workload):
+    import torch
+    return torch.ones(workload.micro_batch, 64, 8)
+"""
+
+
+def test_a_model_that_checkpoints_by_itself_is_told_of_it_and_takes_no_placement(folder: Path) -> None:
+    (folder / "careful.py").write_text(CHECKPOINTS_ITSELF)
+    code, answer = explain("model=custom", "model.target=careful.py", "model.name=careful")
+    assert code == 0
+    assert any(note.startswith("the plain model replays by itself: ") for note in answer["notes"])
+    code, answer = explain("model=custom", "model.target=careful.py", "placement=blocks.0")
+    assert code == 2
+    assert answer["error"].endswith("turn its own checkpointing off")
+
+
+@pytest.mark.parametrize("real", ["true", "false"])
+def test_a_region_that_the_model_never_calls_is_refused(real: str) -> None:
+    code, answer = explain("model=gpt2-tiny", "placement=transformer.h", f"real={real}")
+    assert code == 2
+    assert answer["error"] == "placement transformer.h: the model's forward never calls transformer.h"
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

@@ -26,6 +26,16 @@ def test_without_a_terminal_a_line_is_printed_at_each_tenth_and_for_each_message
     assert len(lines) == 11
 
 
+def test_what_is_not_counted_is_told_once_and_hides_no_line_of_what_is() -> None:
+    text = io.StringIO()
+    with ProgressDisplay(Console(file=text, width=200)) as display:
+        waiting = Progress(done=0, total=0, label="waiting", seconds_left=None, message="waiting for gpt2")
+        display(waiting)
+        display(Progress(done=0, total=0, label="forecasting", seconds_left=None))
+        display(event(0))
+    assert text.getvalue().splitlines() == ["waiting for gpt2", "forecasting", "0/100  1:30 left  none [x]"]
+
+
 def test_on_a_terminal_messages_stay_and_the_bar_names_the_placement() -> None:
     text = io.StringIO()
     with ProgressDisplay(Console(file=text, width=120, force_terminal=True)) as display:

@@ -283,8 +283,8 @@ def test_the_ui_of_an_empty_store_says_what_to_do_first(
 
 
 def test_peaks_are_forecast_unless_that_is_off(runner: FakeRunner, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep() == sweep("forecast=off") == 0
-    assert runner.forecasts == ["checked", "off"]
+    assert sweep() == sweep("forecast=off") == sweep("forecast=false") == 0
+    assert runner.forecasts == ["checked", "off", "off"]
     assert len({study.key for study in runner.studies}) == 1, "it is no control"
     assert sweep("forecast=guess") == 2
     assert "forecast: 'guess' is not one of checked, fake, fast, off" in capsys.readouterr().err

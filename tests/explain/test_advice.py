@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -119,7 +121,7 @@ def test_a_region_around_one_linear_saves_nothing_and_the_wider_one_is_named(lin
     assert list(found) == [ACTIVATIONS_DOMINATE, SAVES_NOTHING]
     one = found[SAVES_NOTHING]
     assert one.text.startswith(f"region blocks.1.{linear} saves nothing: its input")
-    assert one.text.endswith("a wider region wins, such as blocks.1.")
+    assert one.text.endswith("a wider region may save, such as blocks.1.")
     # Measured: a random state more than without it; the wider region does save.
     plain = measured_peak(step)
     assert measured_peak(step, f"blocks.1.{linear}") == plain + 5056
@@ -140,6 +142,57 @@ def test_a_region_whose_output_its_neighbour_saves_too_saves_nothing() -> None:
     found = said(step, "blocks.1.act")
     assert "were never gone, since what follows saves them too" in found[SAVES_NOTHING].text
     assert measured_peak(step, "blocks.1.act") > measured_peak(step)
+
+
+def test_the_bound_of_a_replay_holds_for_placements_that_replay_it_too() -> None:
+    # In the forward of `blocks.1` there are no gradients yet; in its replay there are those of the wide block.
+    model = Blocks(Block(16, 16), Crowd(16, times=64, number=64), Block(16, 4096))
+    step = make_step(model, torch.randn(8, 16))
+    explanation = explain(read(record(step, "blocks.1"), chain_of(model)))
+    assert measured_peak(step, "blocks.1") - measured_peak(step) > explanation.removable_bytes
+    assert "no placement that replays blocks.1 can save" in next(iter(said(step, "blocks.1").values())).text
+
+
+class Exponential(torch.autograd.Function):
+    """Keeps its output as an attribute of the ctx, where no saved-tensor hook sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.kept = torch.exp(x)
+        return ctx.kept * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * 2 * ctx.kept
+
+
+def test_what_a_function_keeps_on_its_ctx_stays_and_is_named_and_no_wider_region_is_advised() -> None:
+    class Custom(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.full((32,), 0.01))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return Exponential.apply(x * self.scale)
+
+    step = make_step(Blocks(Custom(), Custom(), Custom()), torch.randn(256, 32))
+    text = said(step, "blocks.1")[SAVES_NOTHING].text
+    assert text.startswith("region blocks.1 saves nothing: 32.0 KiB that its forward makes stay in spite of it")
+    assert text.endswith("as on the ctx of an autograd.Function.")
+    assert measured_peak(step, "blocks.1") >= measured_peak(step)
+
+
+def test_a_unit_that_saves_nothing_is_told_of_the_span_with_its_neighbour() -> None:
+    model = Blocks(*(nn.Linear(32, 32, bias=False) for _ in range(3)))
+    step = make_step(model, torch.randn(256, 32))
+    assert said(step, "blocks.2")[SAVES_NOTHING].text.endswith("a wider region may save, such as blocks.1..2.")
+
+
+def test_a_replay_is_not_to_be_made_smaller_where_its_op_takes_in_all_that_is_there() -> None:
+    model = Blocks(*(Block(32, 512) for _ in range(2)))
+    found = said(make_step(model, torch.randn(256, 32)), "blocks.0..1:each")
+    assert list(found) == [REPLAY_ITSELF]
+    assert "rebuild less" not in found[REPLAY_ITSELF].text
 
 
 def test_a_region_that_saves_is_not_accused() -> None:
@@ -167,6 +220,30 @@ def test_a_leaked_reference_is_named_with_its_line() -> None:
     assert text.startswith("(256, 32) float32 (32.0 KiB), made in the forward by mul in blocks.1 (")
     assert "toys.py:" in text
     assert "alive after the step and nobody reads it again" in text
+
+
+def test_state_that_is_assigned_anew_each_step_is_no_leak() -> None:
+    class RunningMean(Block):
+        mean: torch.Tensor
+
+        def __init__(self, width: int, inner: int) -> None:
+            super().__init__(width, inner)
+            self.register_buffer("mean", torch.zeros(width))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.mean = 0.9 * self.mean + x.detach().mean(0)
+            return super().forward(x)
+
+    assert LEAKED not in said(make_step(Blocks(RunningMean(32, 64), Block(32, 64)), torch.randn(256, 32)))
+
+
+def test_what_is_kept_from_step_to_step_and_never_read_is_a_leak() -> None:
+    class Remembers(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last = x.detach() * 2
+            return super().forward(x)
+
+    assert LEAKED in said(make_step(Blocks(Remembers(32, 64), Block(32, 64)), torch.randn(256, 32)))
 
 
 def test_a_leak_counts_as_nothing_that_a_placement_could_remove() -> None:

@@ -35,7 +35,8 @@ from bench.step import build_training_step
 from bench.trace.log import StepLog
 from bench.trace.record import record_real_step
 from bench.worker.bench import Bench
-from tests.explain.toys import CPU, Block, Blocks, make_step, measured_peak, record
+from tests.explain.toys import Block, Blocks, make_step, measured_peak, record
+from tests.trace.toys import CPU
 
 ROWS, WIDTH, INNER = 64, 32, 128
 NARROW, WIDE, WEIGHT = 4 * ROWS * WIDTH, 4 * ROWS * INNER, 4 * WIDTH * INNER

@@ -109,6 +109,22 @@ def test_no_placement_saves_more_than_is_said(placement: str) -> None:
     assert plain.peak_bytes - measured_peak(step, placement) <= plain.removable_bytes
 
 
+def test_what_a_module_beside_the_chains_keeps_counts_as_removable() -> None:
+    class WithStem(Blocks):
+        def __init__(self) -> None:
+            super().__init__(Block(WIDTH, 2 * INNER))
+            self.stem = nn.Sequential(Block(WIDTH, INNER))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(self.stem(x))
+
+    step = make_step(WithStem(), torch.randn(ROWS, WIDTH))
+    plain = explain_peak(record(step), chain_of(step.model))
+    saved = plain.peak_bytes - measured_peak(step, "stem")
+    assert saved > sum(unit.removable_bytes for unit in plain.units)
+    assert saved <= plain.removable_bytes
+
+
 def test_the_largest_tensor_ranks_last_where_it_is_dead_at_the_peak() -> None:
     model = Blocks(Block(16, 32), Crowd(16, times=8, number=8), Keeper(16, times=16), Block(16, 32))
     step = make_step(model, torch.randn(256, 16))

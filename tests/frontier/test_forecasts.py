@@ -5,7 +5,15 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from bench.frontier import Frontier, build_frontier, load_frontier, merge_records, source_digest, write_frontier
+from bench.frontier import (
+    Frontier,
+    MemoryReference,
+    build_frontier,
+    load_frontier,
+    merge_records,
+    source_digest,
+    write_frontier,
+)
 from bench.frontier.trials import forecast_error
 from bench.records import Forecast, Forecasts, Records, RecordWriter, write_forecasts, write_study
 from tests.builders import MIB, make_records, make_study
@@ -55,16 +63,14 @@ def test_a_placement_that_did_not_fit_has_a_forecast_and_no_error() -> None:
 
 def test_peaks_are_held_against_the_measured_reference() -> None:
     frontier = frontier_of(make_records(TIMES, PEAKS), Forecasts(placements=forecasts_of(none=90 * MIB)))
-    assert frontier.memory_reference is not None
-    assert dataclasses.astuple(frontier.memory_reference) == ("none", 100 * MIB, 50 * MIB, False)
+    assert frontier.plain_forecast is None
 
 
 def test_peaks_are_held_against_the_forecast_of_none_where_none_does_not_fit() -> None:
     records = make_records(*WITHOUT_NONE, {"none": ("oom", "2 GiB")})
     frontier = frontier_of(records, Forecasts(placements=forecasts_of(none=90 * MIB)))
     assert frontier.reference == "a", "times are still relative to the fastest that fits"
-    assert frontier.memory_reference is not None
-    assert dataclasses.astuple(frontier.memory_reference) == ("none", 90 * MIB, 400, True)
+    assert frontier.plain_forecast == MemoryReference(peak_allocated_bytes=90 * MIB, persistent_bytes=400)
     assert "the peak of `none` is a forecast (90.0 MiB), not measured: shares of the peak and savings rest on it" in (
         frontier.notes
     )
@@ -73,15 +79,13 @@ def test_peaks_are_held_against_the_forecast_of_none_where_none_does_not_fit() -
 def test_a_none_that_failed_otherwise_is_not_replaced_by_its_forecast() -> None:
     records = make_records(*WITHOUT_NONE, {"none": ("error", "it raised")})
     frontier = frontier_of(records, Forecasts(placements=forecasts_of(none=90 * MIB)))
-    assert frontier.memory_reference is not None
-    assert frontier.memory_reference.placement == "a"
+    assert frontier.plain_forecast is None
     assert not any("is a forecast" in note for note in frontier.notes)
 
 
 def test_without_a_forecast_of_none_the_reference_is_what_peaks_are_held_against() -> None:
     frontier = frontier_of(make_records(*WITHOUT_NONE, {"none": ("oom", "2 GiB")}), Forecasts())
-    assert frontier.memory_reference is not None
-    assert frontier.memory_reference.placement == "a"
+    assert frontier.plain_forecast is None
 
 
 def test_forecasts_within_one_percent_are_no_note() -> None:
@@ -107,6 +111,11 @@ def test_missing_forecasts_are_told_once_a_reason() -> None:
         "no forecast of a: two",
         "no forecast of 1 placement more, for other reasons (forecast.json)",
     )
+
+
+def test_what_is_to_be_known_of_the_forecasts_says_that_it_is_of_them() -> None:
+    forecasts = Forecasts(notes=("routing is assumed to be even",))
+    assert frontier_of(make_records(TIMES, PEAKS), forecasts).notes == ("forecast: routing is assumed to be even",)
 
 
 def test_a_missing_forecast_of_a_placement_that_the_study_does_not_have_is_no_note() -> None:

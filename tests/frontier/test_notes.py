@@ -59,21 +59,21 @@ def test_none_that_did_not_fit_is_said_with_its_reason() -> None:
     records = make_records(
         {"a": [110.0] * 3, "b": [130.0] * 3}, {"a": 60, "b": 40}, {"none": ("oom", "tried to allocate 2 GiB")}
     )
-    relative = "all ratios are relative to a, the fastest placement that the others were measured beside"
+    relative = "all time ratios are relative to a, the fastest placement that the others were measured beside"
     assert notes(records) == [f"`none` did not fit (tried to allocate 2 GiB): {relative}"]
 
 
 def test_none_that_failed_otherwise_or_is_absent_is_said() -> None:
     times, peaks = {"a": [110.0] * 3, "b": [130.0] * 3}, {"a": 60, "b": 40}
     assert notes(make_records(times, peaks, {"none": ("crashed", "signal 9")}))[0].startswith(
-        "`none` has no result (crashed: signal 9): all ratios are relative to a"
+        "`none` has no result (crashed: signal 9): all time ratios are relative to a"
     )
     assert notes(make_records(times, peaks), placements=("a", "b"))[0].startswith("`none` is not in this study: ")
 
 
 def test_a_reference_that_the_study_asks_for_is_said() -> None:
     assert notes(make_records(TIMES, PEAKS), reference="a") == [
-        "all ratios are relative to a, the reference that the study asks for, not to `none`"
+        "all time ratios are relative to a, the reference that the study asks for, not to `none`"
     ]
 
 
@@ -82,7 +82,7 @@ def test_a_reference_asked_for_that_failed_is_said() -> None:
         {"none": [100.0] * 3, "a": [110.0] * 3}, {"none": 80, "a": 60}, {"b": ("hung", "no step for 600 s")}
     )
     assert notes(records, reference="b") == [
-        "`b` has no result (hung: no step for 600 s): all ratios are relative to none"
+        "`b` has no result (hung: no step for 600 s): all time ratios are relative to none"
     ]
 
 

@@ -63,7 +63,7 @@ def test_measured_peaks_stand_beside_with_the_error_as_a_share_of_what_could_mov
     text = text_of([none, each])
     assert row_of(text, "none").split()[1:4] == ["3000", "3000", "exact"]
     assert row_of(text, "h.0..11:each").split()[1:5] == ["2000", "2025", "-2.4", "%"]
-    assert "misses" not in text_of(rows())
+    assert "error" not in text_of(rows())
 
 
 def test_a_target_tells_what_fits_by_what_its_allocator_takes() -> None:

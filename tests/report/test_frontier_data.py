@@ -33,16 +33,17 @@ def test_relative_panel_is_in_shares_of_the_reference() -> None:
 
 
 def test_the_memory_axis_says_where_it_is_relative_to_a_forecast() -> None:
-    memory = MemoryReference(placement="none", peak_allocated_bytes=4000 * MIB, persistent_bytes=MIB, is_forecast=True)
+    memory = MemoryReference(peak_allocated_bytes=4000 * MIB, persistent_bytes=MIB)
     frontier = frontier_of(
         ok("h.0..5:each", 2400, 1.0, width=0),
         failed("none", "oom", ""),
         reference="h.0..5:each",
-        memory_reference=memory,
+        plain_forecast=memory,
     )
     data = frontier_data(frontier)
     relative = panel(data.panels, True)
-    assert (relative.x_label, relative.y_label) == (
+    assert (relative.title, relative.x_label, relative.y_label) == (
+        "Relative",
         "Peak allocated memory / forecast of none",
         "Step time / h.0..5:each's",
     )

@@ -10,7 +10,7 @@ from hypothesis import given, strategies
 from bench.explain.categories import CATEGORIES, category_of
 from bench.report.memory_axis import axis_of
 from bench.report.memory_data import FOLD_SHARE, memory_data, stacked
-from bench.report.memory_marks import number_step
+from bench.report.memory_marks import number_step, shorter_names
 from bench.report.memory_modules import MAX_RUNS, folded, module_runs
 from bench.spec.roles import GRADIENT, OPTIMIZER_STATE, PARAMETER
 from bench.trace.log import StepLog
@@ -96,6 +96,11 @@ def test_modules_fold_at_their_numbers() -> None:
     assert folded("transformer.h.3.attn.c_attn", 2) == "transformer.h.3.attn"
     assert folded("transformer.wte", 1) == "transformer.wte"
     assert folded("vit.embeddings.patch_embeddings.projection", 1) == "vit.embeddings"
+
+
+def test_a_name_that_does_not_fit_is_not_shortened_to_what_others_are_called_too() -> None:
+    assert shorter_names("transformer.h", {"transformer.h", "transformer.wte"}) == ["transformer.h", "h"]
+    assert shorter_names("encoder.block", {"encoder.block", "decoder.block"}) == ["encoder.block", "encoder"]
 
 
 def test_modules_run_in_order_and_backwards_in_backward() -> None:

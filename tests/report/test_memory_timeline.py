@@ -114,8 +114,10 @@ def test_a_bar_for_each_pass_hatched_where_it_is_replayed() -> None:
 
 
 def test_a_forecast_says_that_it_is_one() -> None:
-    assert any("Forecast" in text for text in words(memory_timeline(toy_log(is_fake=True))))
+    assert any(text.startswith("Forecast peak ") for text in words(memory_timeline(toy_log(is_fake=True))))
     assert not any("Forecast" in text for text in words(memory_timeline(toy_log())))
+    both = words(memory_overlay(toy_log(replayed=True), toy_log(is_fake=True)))
+    assert [" Forecast peak " in text for text in both if text.startswith(("this: ", "other: "))] == [False, True]
 
 
 def test_a_single_high_moment_among_very_many_is_drawn() -> None:
@@ -162,9 +164,9 @@ def test_less_and_more_are_shaded_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_bytes", "text"), [(0, "same"), (-2048, "−2.0 KiB"), (1024, "+1.0 KiB"), (3, "+< 0.1 KiB")]
+    ("num_bytes", "text"), [(0, "same"), (-2048, "−2.0 KiB"), (1024, "+1.0 KiB"), (-3, "< 0.1 KiB")]
 )
-def test_differences_have_a_sign(num_bytes: int, text: str) -> None:
+def test_differences_that_can_be_told_have_a_sign(num_bytes: int, text: str) -> None:
     assert difference(num_bytes, UNIT) == text
 
 

@@ -121,7 +121,6 @@ def test_predicted_stands_beside_measured() -> None:
     text = text_of(with_forecasts(0.02))
     assert row_of(text, "h.0:each").split()[-11:-7] == ["1900", "1910", "+2.0", "%"]
     assert "exact" in row_of(text, "none (reference)")
-    assert "forecast: the peak as worked out without training" in " ".join(text.split())
 
 
 def test_a_placement_that_did_not_fit_shows_what_it_would_take() -> None:
@@ -141,9 +140,9 @@ def test_a_narrow_terminal_gives_up_the_forecast_and_no_other_column() -> None:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (88, ["MiB", "forecast", "saved", "replay", "sure"]),
-        (98, ["MiB", "forecast", "ref.", "saved", "replay", "sure"]),
-        (108, ["MiB", "forecast", "misses", "ref.", "saved", "replay", "sure"]),
+        (88, ["MiB", "MiB", "saved", "replay", "sure"]),
+        (98, ["MiB", "MiB", "ref.", "saved", "replay", "sure"]),
+        (108, ["MiB", "MiB", "error", "ref.", "saved", "replay", "sure"]),
     ],
 )
 def test_with_more_room_come_the_forecast_the_share_of_the_peak_and_the_error(width: int, shown: list[str]) -> None:
@@ -152,20 +151,25 @@ def test_with_more_room_come_the_forecast_the_share_of_the_peak_and_the_error(wi
     assert all(len(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.parametrize(("width", "explained"), [(80, set()), (88, {"forecast"}), (108, {"forecast", "its error"})])
+def test_the_legend_explains_the_columns_of_forecasts_that_are_shown(width: int, explained: set[str]) -> None:
+    legend = " ".join(text_of(with_forecasts(0.02), width).split())
+    assert {name for name in ("forecast", "its error") if f"; {name}: " in legend} == explained
+
+
 def test_savings_rest_on_the_forecast_of_none_where_it_does_not_fit_and_say_so() -> None:
-    memory = MemoryReference(
-        placement="none", peak_allocated_bytes=2 * 2000 * MIB, persistent_bytes=PERSISTENT, is_forecast=True
-    )
+    memory = MemoryReference(peak_allocated_bytes=2 * 2000 * MIB, persistent_bytes=PERSISTENT)
     frontier = frontier_of(
         ok("h.0:each", 2000, 1.0, width=0),
         failed("none", "oom", "2 GiB"),
         reference="h.0:each",
-        memory_reference=memory,
+        plain_forecast=memory,
     )
     text = text_of(frontier)
     cells = row_of(text, "h.0:each").split("h.0:each (reference)")[1].split()
     assert cells[3:7] == ["50.0", "%", f"{100 * 2000 / (4000 - PERSISTENT / MIB):.1f}", "%"]
-    assert "none∗" in text
+    assert text.splitlines()[2].split()[4] == "none∗"
+    assert "none∗ does not fit: its peak is a forecast" in " ".join(text.split())
     assert "saved: share of what could move (forecast peak of none − persistent)" in " ".join(text.split())
 
 

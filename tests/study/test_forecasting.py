@@ -164,5 +164,8 @@ def test_where_none_does_not_fit_its_forecast_stands_in_its_place(tmp_path: Path
     directory, _ = measured(study, tmp_path)
     frontier = load_frontier(directory)
     assert {trial.placement: trial.outcome for trial in frontier.trials} == {"none": "oom", EACH: "ok"}
-    assert frontier.memory_reference is not None
-    assert (frontier.memory_reference.placement, frontier.memory_reference.is_forecast) == ("none", True)
+    assert frontier.plain_forecast is not None
+    assert (
+        frontier.plain_forecast.peak_allocated_bytes
+        == read_forecasts(directory).placements["none"].peak_allocated_bytes
+    )

@@ -25,7 +25,7 @@ EVERY_GENERATOR: dict[str, object] = {
     "nested": [1, 2],
     "kinds": ["attention", "mlp", "norm"],
     "policies": ["matmul", "attention", "matmul%2", "attention.matmul", "matmul/0/2"],
-    "options": ["no-rng", "reentrant", "no-early-stop", "no-determinism-check"],
+    "options": ["no-rng", "reentrant", "no-early-stop", "no-determinism-check", "restore"],
 }
 
 

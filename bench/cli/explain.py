@@ -11,14 +11,14 @@ from typing import Any
 
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.explained import explained
+from bench.cli.explained import Explained, explained
 from bench.cli.measured import measured_study, of_study
 from bench.cli.progress import ProgressDisplay
 from bench.cli.project import check_tracker, draw, publish, shown
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.cli.studies import find_study
 from bench.placement import check_modules, check_ops, generate_placements, placement_id
-from bench.records import PLAIN, TRACE_FOLDER, read_study, slug
+from bench.records import PLAIN, TRACE_FOLDER, read_study, replace_text, slug, write_json
 from bench.report.memory_pictures import write_memory_pictures
 from bench.spec import Controls, SpecError, control_key, short_key
 from bench.study import WorkerError, probe_worker
@@ -31,6 +31,8 @@ OPTIONS = (
 )
 EXPLAINED_FOLDER = "explain"
 """Under the results folder: what was explained of steps that no study measured."""
+MAX_NAME = 60
+"""Characters of a placement in a file's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,17 @@ class Asked:
     study: Path | None
     """That measured this step."""
     folder: Path
-    """For logs and pictures."""
+    """For logs, pictures and the explanation."""
+
+    def against(self, logs: Mapping[str, StepLog]) -> str | None:
+        """What the placement is compared with: the other one, or the plain step."""
+        other = self.other if self.other is not None else PLAIN if self.placement != PLAIN else None
+        return other if other in logs else None
+
+    @property
+    def file_name(self) -> str:
+        """Of what is written about the placement: readable, and its own."""
+        return f"{slug(self.placement)[:MAX_NAME]}-{placement_id(self.placement)}"
 
 
 def run(overrides: Sequence[str]) -> int:
@@ -71,6 +83,7 @@ def explain_step(options: Options) -> Answer:
     told = explained(asked.placement, asked.other, recorded, logs, asked.study)
     pictures = _draw(asked, logs)
     told.print(residuals=options["residuals"])
+    _write(asked, told)
     to_open = [path for path in pictures if path.suffix in (".png", ".html")]
     for name, path in (("study", asked.study), ("folder", asked.folder), *(("picture", path) for path in to_open)):
         if path is not None:
@@ -115,13 +128,19 @@ def _asked_for(options: Mapping[str, Any]) -> Asked:
 
 
 def _draw(asked: Asked, logs: Mapping[str, StepLog]) -> list[Path]:
-    other = asked.other if asked.other is not None else PLAIN if asked.placement != PLAIN else None
+    other = asked.against(logs)
     return write_memory_pictures(
         asked.folder,
         logs[asked.placement],
-        other=logs.get(other) if other is not None else None,
-        name=f"memory-{placement_id(asked.placement)}",
+        other=None if other is None else logs[other],
+        name=f"memory-{asked.file_name}",
     )
+
+
+def _write(asked: Asked, told: Explained) -> None:
+    """What was printed, with everything that regions keep, and the same as JSON."""
+    replace_text(asked.folder / f"explained-{asked.file_name}.txt", told.text(residuals=True))
+    write_json(asked.folder / f"explained-{asked.file_name}.json", told.data())
 
 
 def _publish(asked: Asked, results: Path, options: Mapping[str, Any]) -> bool:

@@ -42,6 +42,19 @@ class Explained:
     notes: tuple[str, ...]
 
     def print(self, *, residuals: bool) -> None:
+        if sys.stdout.isatty():
+            Console().print(self._shown(residuals))
+        else:
+            sys.stdout.write(self.text(residuals=residuals))
+
+    def text(self, *, residuals: bool) -> str:
+        """As printed where there is no terminal."""
+        console = Console(width=DEFAULT_WIDTH, color_system=None, force_terminal=False, highlight=False)
+        with console.capture() as capture:
+            console.print(self._shown(residuals))
+        return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
+
+    def _shown(self, residuals: bool) -> RenderableType:
         parts: list[RenderableType] = [render_explanation(self.explanation, self.advice), Text()]
         if self.candidates:
             parts += [render_candidates(self.candidates, self.explanation.peak_bytes), Text()]
@@ -53,8 +66,7 @@ class Explained:
             parts += [render_replay_cost(self.cost), Text()]
         if self.comparison is not None:
             parts += [render_comparison(self.comparison), Text()]
-        parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
-        _print(Group(*parts))
+        return Group(*parts, *(Text(f"note: {note}", style="yellow") for note in self.notes))
 
     def data(self) -> dict[str, Any]:
         """As JSON values."""
@@ -89,10 +101,18 @@ def explained(
         residuals=unit_residuals(reading) if placement == PLAIN else region_residuals(reading),
         cost=replay_cost(reading, plain_ms=plain_ms, placed_ms=placed_ms) if has_times else replay_cost(reading),
         plateau=find_plateau(points),
-        comparison=None if other is None else compare(logs[placement], logs[other], recorded.chains),
+        comparison=_compared(placement, other, recorded, logs),
         candidates=recorded.candidates,
         notes=recorded.notes,
     )
+
+
+def _compared(placement: str, other: str | None, recorded: Recorded, logs: Mapping[str, StepLog]) -> Comparison | None:
+    """From the placement to the other one; without one, from the plain step to the placement."""
+    first, second = (placement, other) if other is not None else (PLAIN, placement)
+    if first == second or first not in logs:
+        return None
+    return compare(logs[first], logs[second], recorded.chains)
 
 
 def _measured(study: Path | None) -> tuple[dict[str, float], list[PlateauPoint]]:
@@ -112,13 +132,3 @@ def _measured(study: Path | None) -> tuple[dict[str, float], list[PlateauPoint]]
         if trial.peak_allocated_bytes is not None and trial.replay_flops is not None
     ]
     return times, points
-
-
-def _print(shown: RenderableType) -> None:
-    if sys.stdout.isatty():
-        Console().print(shown)
-        return
-    console = Console(width=DEFAULT_WIDTH, color_system=None, force_terminal=False, highlight=False)
-    with console.capture() as capture:
-        console.print(shown)
-    sys.stdout.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())

@@ -82,16 +82,16 @@ def _read(recording: profile, state: Mapping[int, int]) -> MemoryReading:
     )
 
 
-def allocator_events(recording: profile, mark: str) -> list[Any]:
+def allocator_events(recording: profile, mark: str | None = None) -> list[Any]:
     """Allocations, releases (ALLOCATION, with `extra_fields.ptr` and signed `extra_fields.alloc_size`) and the marks
-    whose name begins with `mark`, in the order of time."""
+    whose name begins with `mark`, if there is one, in the order of time."""
     if recording.profiler is None or recording.profiler.kineto_results is None:
         raise RuntimeError("the profiler recorded nothing: this torch build has no kineto")
     found: list[Any] = []
-    waiting = list(recording.profiler.kineto_results.experimental_event_tree())
+    waiting = list(reversed(recording.profiler.kineto_results.experimental_event_tree()))
     while waiting:
         event = waiting.pop()
-        if event.name == ALLOCATION or event.name.startswith(mark):
+        if event.name == ALLOCATION or (mark is not None and event.name.startswith(mark)):
             found.append(event)
-        waiting.extend(event.children)
+        waiting.extend(reversed(event.children))  # so that equal times keep their order
     return sorted(found, key=lambda event: event.start_time_ns)

@@ -7,7 +7,7 @@
     form      := "each" | "every." K           a region of its own for each unit, or for every K-th from FIRST on
     policy    := "keep." kept ("." kept)*
     kept      := OP ["%" K | ("/" CALL)+]      all calls of the op, every K-th, or the calls named
-    option    := "reentrant" | "no-rng" | "no-early-stop" | "no-determinism-check"
+    option    := "reentrant" | "no-rng" | "no-early-stop" | "no-determinism-check" | "restore"
 
 It uses only letters, digits and `_ - . / + % @ :`, so that Hydra, bash, make, YAML, CSV and MLflow take it bare.
 """
@@ -33,6 +33,7 @@ OPTION_FIELDS: dict[str, tuple[str, bool]] = {
     "no-early-stop": ("early_stop", False),
     "no-rng": ("preserve_rng", False),
     "reentrant": ("reentrant", True),
+    "restore": ("restore", True),
 }
 MAX_UNITS = 10_000
 

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.policy import PolicyContexts
+from bench.placement.restore import RestoringContexts, restoring_passes
 from bench.placement.types import Region
 from bench.placement.wiring import IMMUTABLE
 
@@ -119,22 +120,22 @@ _calls = itertools.count()
 def watching_regions(watcher: RegionWatcher) -> Iterator[None]:
     """One watcher at a time; regions that it sees hold nothing of it."""
     global _watcher
-    _watcher = watcher
+    before, _watcher = _watcher, watcher
     try:
         yield
     finally:
-        _watcher = None
+        _watcher = before
 
 
 @contextmanager
 def _in_pass(region: Region, call: int, is_replay: bool, tensors: Sequence[torch.Tensor]) -> Iterator[list[Any]]:
     """What is put in the list that it yields is what the pass handed out."""
     global _replay_depth
-    _replay_depth += is_replay
     watcher = _watcher
     result: list[Any] = []
     if watcher is not None:
         watcher.enter(region, call, is_replay, tensors)
+    _replay_depth += is_replay
     try:
         yield result
     finally:  # an early stop leaves through an exception
@@ -188,10 +189,12 @@ def checkpointed(
 
     options = region.options
     if options.reentrant:
-        return _reentrant(region, region_pass, tensors)
+        return _reentrant(region, restoring_passes(region_pass, units) if options.restore else region_pass, tensors)
     extra: dict[str, Any] = {}
     if region.keeps:
         extra["context_fn"] = PolicyContexts(region.keeps, counts.keep_one)
+    if options.restore:
+        extra["context_fn"] = RestoringContexts(units, extra.get("context_fn"))
     return checkpoint(
         region_pass,
         *tensors,

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from bench.spec import SpecError
@@ -39,7 +39,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Options:
-    """Options of torch.utils.checkpoint. All are explicit, since APIs differ in their defaults."""
+    """Options of torch.utils.checkpoint, all explicit since APIs differ in their defaults; `restore` is our own."""
 
     reentrant: bool = False
     preserve_rng: bool = True
@@ -47,6 +47,9 @@ class Options:
     """Replay ends once the last saved tensor is rebuilt; only for non-reentrant regions."""
     determinism_check: bool = True
     """Shapes, dtypes and devices of rebuilt tensors are compared with those first seen; non-reentrant only."""
+    restore: bool = False
+    """While the region is replayed, its modules' buffers, attributes and generators and Python's and NumPy's random
+    states are what its first pass saw, and afterwards what they were. torch's random state is `preserve_rng`'s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,10 @@ class Placement:
 
     def __str__(self) -> str:
         return self.text
+
+    def restored(self) -> Placement:
+        """Its twin with @restore on every region."""
+        return Placement(tuple(replace(r, options=replace(r.options, restore=True)) for r in self.regions))
 
     @classmethod
     def parse(cls, text: str) -> Placement:

@@ -18,6 +18,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import TreeSpec, tree_flatten
 
+from bench.placement.restore import state_put_back
+
 IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, slice)
 
 
@@ -61,7 +63,7 @@ class Wiring:
 def record_wiring(model: nn.Module, units: Collection[str], forward: Callable[[], Any]) -> Wiring:
     """Runs `forward()` once without gradients and records every call of `units` (qualified names) in it.
 
-    Buffers and RNG states of torch are put back afterwards; Python state that the forward changes is not.
+    Buffers, RNG states and what else `@restore` knows of are put back afterwards.
     """
     recorder = _Recorder()
     with _state_kept(model), _recorded(model, units, recorder), torch.no_grad():
@@ -141,14 +143,8 @@ def _recorded(model: nn.Module, units: Collection[str], recorder: _Recorder) -> 
 @contextmanager
 def _state_kept(model: nn.Module) -> Iterator[None]:
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    with torch.random.fork_rng(devices=devices):
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
+    with torch.random.fork_rng(devices=devices), state_put_back([model]):
+        yield
 
 
 def _autocast() -> tuple[tuple[str, bool, torch.dtype], ...]:

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from bench.trace.log import NOWHERE, Storage
-from bench.trace.recorder import Key, Tick, described
+from bench.trace.recorder import Key, Tick, described, tensors_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,8 @@ class FakeLedger:
         self._storages: list[Storage] = []
         self._deaths: list[int | None] = []
         self._events: list[int] = []
-        self._keys: dict[int, tuple[int, Any]] = {}
+        self._keys: dict[int, tuple[int, int, Any]] = {}
+        """Of each storage that is alive: block, bytes when last seen, and what waits for its end."""
         for role, name, tensor in persistent:
             if _device(tensor).type == device_type:
                 self._known(tensor, role, name, persists=True)
@@ -64,7 +65,7 @@ class FakeLedger:
             return
         taken = self._workspace(func, args, kwargs, result)
         if isinstance(taken, KernelBlocks):
-            self._replay(taken, tensors_of(result))
+            self._replay(taken, tensors_of([result]))
         elif taken:
             self.pulse(taken)
 
@@ -137,30 +138,26 @@ class FakeLedger:
     def _known(self, tensor: torch.Tensor, role: str | None, name: str, *, persists: bool) -> int:
         storage = tensor.untyped_storage()
         identity = storage._cdata
+        size_bytes = storage.nbytes()
         known = self._keys.get(identity)
         if known is not None:
-            return known[0]
-        index = self.born(storage.nbytes(), role, name, persists)
+            if known[1] == size_bytes:
+                return known[0]
+            index = self.born(size_bytes)  # resized: what is in it is copied before the old block goes
+            self.died(known[0])
+            self._keys[identity] = (index, size_bytes, known[2])
+            return index
+        index = self.born(size_bytes, role, name, persists)
         if persists:
             self._storages[index] = described(self._storages[index], tensor)
 
-        def die(_: Any, self: FakeLedger = self, identity: int = identity, index: int = index) -> None:
-            del self._keys[identity]
-            self.died(index)
+        def die(_: Any, self: FakeLedger = self, identity: int = identity) -> None:
+            self.died(self._keys.pop(identity)[0])
 
-        self._keys[identity] = (index, weakref.ref(storage, die))
+        self._keys[identity] = (index, size_bytes, weakref.ref(storage, die))
         return index
 
 
 def _device(tensor: torch.Tensor) -> torch.device:
     """Without the two dispatches that `FakeTensor.device` costs."""
     return tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Tensors in lists and tuples, in order; what an op takes or hands out holds no other containers."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in tensors_of(item)]
-    return []

@@ -42,7 +42,23 @@ def _layer_norm_backward(*args: Any, **kwargs: Any) -> Any:
     return tuple(t if t is None or t.is_contiguous() else t.new_empty(t.shape) for t in made)
 
 
+def _norm(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's own gives the mean and the deviation the input's dtype on the CPU; the kernels keep them in float32 where
+    the input is reduced and the weights are not, as under autocast."""
+
+    def normed(*args: Any, **kwargs: Any) -> Any:
+        made, *statistics = kernel(*args, **kwargs)
+        dtypes = {arg.dtype for arg in args if isinstance(arg, torch.Tensor)}
+        if len(dtypes) > 1:
+            statistics = [t.new_empty(t.shape, dtype=torch.float32) for t in statistics]
+        return made, *statistics
+
+    return normed
+
+
 FAKE_KERNELS: Mapping[Any, Callable[..., Any]] = {
     aten._grouped_mm.default: _grouped_mm,
+    aten.native_layer_norm.default: _norm(aten.native_layer_norm.default),
     aten.native_layer_norm_backward.default: _layer_norm_backward,
+    aten.native_group_norm.default: _norm(aten.native_group_norm.default),
 }

@@ -13,7 +13,8 @@ So a script of the forwards is run as an interpreter would, with holds counted f
 demands start replays. What it says is equal to the byte to what a fake step says (tests/trace/test_rearrange.py), or it
 says nothing: CannotRearrangeError is raised for
 
-- reentrant regions, whose backward is one of its own, and policies that keep views by name;
+- reentrant regions, whose backward is one of its own, regions with @restore, which copy what moves, and policies that
+  keep views by name;
 - what a whole step refuses as it runs: policies whose kept outputs change in place, policies on regions whose weights
   autocast had cast before they were entered, regions that are given a cache of keys and values;
 - regions that read a tensor which is neither given to them nor theirs nor there all the time;

@@ -57,6 +57,8 @@ def entries_of(script: Script, placement: Placement) -> Entries:
 def _check(region: Region) -> None:
     if region.options.reentrant:
         raise CannotRearrangeError(f"{region}: a reentrant region has a backward of its own")
+    if region.options.restore:
+        raise CannotRearrangeError(f"{region}: what @restore copies hangs on which state moves")
     for kept in region.keeps:
         packet = getattr(torch.ops.aten, kept.op, None)
         if kept.op not in OP_GROUPS and packet is not None and _is_view(packet):

@@ -152,7 +152,12 @@ def _module(names: Mapping[int, str]) -> str:
     a replay enters a region below the hooks of its unit."""
     frame = sys._getframe(2)
     while frame is not None:
-        owner = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames[:1] else None
+        owner = None
+        if "self" in frame.f_code.co_varnames[:1]:
+            variables = frame.f_locals
+            owner = variables.get("self")
+            if sys.version_info < (3, 13):  # a copy, which the frame keeps, and with it every tensor that it names
+                variables.clear()
         if isinstance(owner, nn.Module) and id(owner) in names:
             return names[id(owner)]
         frame = frame.f_back  # type: ignore[assignment]

@@ -137,7 +137,7 @@ class _Ledger(FakeLedger):
             del self._keys[identity]
             died()
 
-        self._keys[identity] = (key, weakref.ref(storage, die))
+        self._keys[identity] = (key, storage.nbytes(), weakref.ref(storage, die))
 
 
 class _SavedRecorder(Recorder):

@@ -4,6 +4,8 @@ Where a tensor is used more than once, autograd adds its gradients, into the one
 that one. Under a dispatch mode, and on fake tensors, it adds into a new tensor instead (`can_accumulate_inplace` in
 torch/csrc/autograd/input_buffer.cpp asks whether a mode is on), and then lets both go. So a log holds a block for each
 such sum that no unwatched step ever takes; here it becomes the block of the gradient that dies as the sum is done.
+Likewise the gradients of choices (sorting, gathering, indexing) are filled into zeros, in place only where nothing
+watches (`areAnyTensorSubclassLike` in torch/csrc/autograd/FunctionsManual.cpp).
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ import torch
 
 from bench.trace.log import StepLog
 
+aten = torch.ops.aten
+_FILLS = frozenset({aten.scatter.src, aten.scatter_add.default, aten.index_put.default})
+
 
 def may_add_in_place(func: Any, args: Sequence[Any]) -> bool:
-    """Whether autograd would have added into the first argument, had no mode been on and nobody else held it. A view
+    """Whether autograd would have written into the first argument, had no mode been on and nobody else held it. A view
     holds its base, so it never would: the weight gradient of a linear layer is one, being transposed.
 
     Ask while the op runs. In a replay gradients are enabled, so what a forward adds there is none of these.
     """
-    if func is not torch.ops.aten.add.Tensor or torch.is_grad_enabled():
+    if torch.is_grad_enabled():
+        return False
+    if func in _FILLS:
+        return not args[0]._is_view()
+    if func is not aten.add.Tensor:
         return False
     first, second = args[:2]
     return (
@@ -72,7 +81,7 @@ def sums_in_place(log: StepLog, sums: Collection[int]) -> StepLog:
         ops=tuple(
             dataclasses.replace(
                 op,
-                name="add_" if op.writes and op.writes[0] in heirs else op.name,
+                name=f"{op.name}_" if op.writes and op.writes[0] in heirs else op.name,
                 reads=renumbered(op.reads),
                 writes=renumbered(op.writes),
                 begin=before[op.begin],

@@ -19,9 +19,11 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from bench.measure.memory_cpu import allocator_events
 from bench.measure.ops import UncountedOpError, count_flops
 from bench.trace.blocks import Blocks
-from bench.trace.fake_ledger import KernelBlocks, tensors_of
+from bench.trace.fake_ledger import KernelBlocks
+from bench.trace.recorder import tensors_of
 from bench.trace.values import known_value
 
 aten = torch.ops.aten
@@ -133,11 +135,11 @@ def rehearse(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any
         real_args, real_kwargs = tree_map(thrown_away, (tuple(args), kwargs))
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
             real_result = func(*real_args, **real_kwargs)
-        if [t.shape for t in tensors_of(real_result)] != [t.shape for t in tensors_of(result)]:
+        if [t.shape for t in tensors_of([real_result])] != [t.shape for t in tensors_of([result])]:
             raise RuntimeError("the shape of its result depends on data")
         blocks = _blocks(watched)
         results: dict[int, int] = {}
-        for position, leaf in enumerate(tensors_of(real_result)):
+        for position, leaf in enumerate(tensors_of([real_result])):
             owner = blocks.owner(leaf.untyped_storage().data_ptr(), len(blocks.events))
             if owner is not None:
                 results.setdefault(owner, position)
@@ -158,29 +160,14 @@ def _generator_kept() -> Iterator[None]:
 
 
 def _blocks(watched: profile) -> Blocks:
-    recorded = watched.profiler and watched.profiler.kineto_results
-    if not recorded:
-        raise RuntimeError("the profiler recorded nothing: this torch build has no kineto")
     blocks = Blocks()
-    for event in memory_events(recorded.experimental_event_tree()):
+    for event in allocator_events(watched):
         address, size = event.extra_fields.ptr, event.extra_fields.alloc_size
         if size > 0:
             blocks.allocated(address, size)
         else:
             blocks.released(address)
     return blocks
-
-
-def memory_events(tree: Sequence[Any]) -> list[Any]:
-    """The allocator's events in the order of time."""
-    found: list[Any] = []
-    waiting = list(tree)
-    while waiting:
-        event = waiting.pop()
-        if event.name == "[memory]":
-            found.append(event)
-        waiting.extend(event.children)
-    return sorted(found, key=lambda event: event.start_time_ns)
 
 
 def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
@@ -199,7 +186,7 @@ def _takes_nothing(func: Any, args: Sequence[Any], result: Any) -> bool:
         return True
     if torch.Tag.pointwise in func.tags:
         # Operands of several dtypes are first copied to the common one.
-        leaves = [*tensors_of(args), *tensors_of(result)]
+        leaves = tensors_of([args, result])
         return len({t.dtype for t in leaves if t.dim() and t.dtype != torch.bool}) <= 1
     if func in _MATMULS:
         matrices = [t for t in args if _is_tensor(t)][-2:]

@@ -32,6 +32,7 @@ TWO_CHAINS = (
         ({"kinds": ["norm"]}, "h.0..8.ln_1:each+h.0..8.ln_2:each"),
         ({"policies": ["matmul%2"]}, "h.0..8:each:keep.matmul%2"),
         ({"options": ["no-rng"]}, "h.0..8:each@no-rng"),
+        ({"options": ["restore"]}, "h.0..8:each@restore"),
         ({"explicit": ["h.1+h.0"], "none": True, "each": True}, "h.0..1:each"),
     ],
 )

@@ -15,10 +15,14 @@ KEPT = st.builds(
     st.sets(st.integers(0, 20), max_size=3),
 )
 OPTIONS = st.builds(
-    lambda reentrant, rng, early, check: Options(
-        reentrant=reentrant, preserve_rng=rng, early_stop=early or reentrant, determinism_check=check or reentrant
+    lambda reentrant, rng, early, check, restore: Options(
+        reentrant=reentrant,
+        preserve_rng=rng,
+        early_stop=early or reentrant,
+        determinism_check=check or reentrant,
+        restore=restore,
     ),
-    *[st.booleans()] * 4,
+    *[st.booleans()] * 5,
 )
 
 
@@ -56,6 +60,14 @@ def test_text_gives_back_the_placement(placement: Placement) -> None:
 
 
 @given(PLACEMENTS)
+def test_the_restored_twin_says_so_on_every_region(placement: Placement) -> None:
+    twin = placement.restored()
+    assert all(region.options.restore for region in twin.regions)
+    assert [(r.units, r.keeps) for r in twin.regions] == [(r.units, r.keeps) for r in placement.regions]
+    assert parse_placement(twin.text) == twin == twin.restored()
+
+
+@given(PLACEMENTS)
 def test_text_needs_no_quotes(placement: Placement) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_\-./+%@:]+", placement.text)
 
@@ -84,6 +96,7 @@ def test_order_does_not_matter(placement: Placement, random: object) -> None:
         ("e.0.l.1+e.1.l.1", "e.0..1.l.1:each"),
         ("h.0@no-rng@no-early-stop", "h.0@no-early-stop@no-rng"),
         ("h.0:keep.matmul/3/1.attention", "h.0:keep.attention.matmul/1/3"),
+        ("h.0@restore@reentrant", "h.0@reentrant@restore"),
         ("h.0..1:each:keep.matmul%2", "h.0..1:each:keep.matmul%2"),
         ("h.0:keep.matmul%1", "h.0:keep.matmul"),
         ("h.0..1:each+h.0..1", "h.0..1+h.0..1:each"),
@@ -96,7 +109,8 @@ def test_two_spellings_are_one_placement(spelled: str, canonical: str) -> None:
 
 
 def test_options_are_part_of_identity() -> None:
-    texts = ["h.0", "h.0@no-rng", "h.0@reentrant", "h.0@no-early-stop", "h.0@no-determinism-check", "h.0:keep.matmul"]
+    options = ("", "@no-rng", "@reentrant", "@no-early-stop", "@no-determinism-check", "@restore", "@no-rng@restore")
+    texts = [*(f"h.0{option}" for option in options), "h.0:keep.matmul"]
     assert len({parse_placement(text).id for text in texts}) == len(texts)
 
 
@@ -117,6 +131,7 @@ def test_options_are_part_of_identity() -> None:
         ("h.0:keep.matmul%0", "K of at least 1"),
         ("h.0:keep.matmul:each", "unexpected ':each'"),
         ("h.0@norng", "did you mean @no-rng?"),
+        ("h.0@restored", "did you mean @restore?"),
         ("h.0@reentrant:keep.matmul", "no checkpoint option"),
         ("h.0:keep.matmul@reentrant", "cannot keep op outputs"),
         ("h.0@reentrant@no-early-stop", "no early stop"),

@@ -259,6 +259,11 @@ def test_a_reentrant_region_is_refused(mlps: Forecaster) -> None:
         mlps.fast("blocks.0@reentrant")
 
 
+def test_a_restored_region_is_refused(mlps: Forecaster) -> None:
+    with pytest.raises(CannotRearrangeError, match="@restore"):
+        mlps.fast("blocks.0@restore")
+
+
 def test_a_policy_that_keeps_views_is_refused(mlps: Forecaster) -> None:
     with pytest.raises(CannotRearrangeError, match="transpose is one"):
         mlps.fast("blocks.0:keep.transpose")

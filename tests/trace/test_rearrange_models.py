@@ -70,6 +70,7 @@ def test_every_model_is_forecast_as_a_fake_step_forecasts_it(model: str, generat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # some hundred fake steps
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from bench.measure import measure_memory
+from bench.step import TrainingStep
 from bench.step.state import persistent_tensors
 from bench.trace.log import StepLog
 from bench.trace.sums import sums_in_place
@@ -115,3 +116,22 @@ def test_the_recorded_peak_of_a_sum_is_the_unwatched_one(
     log = recorded(step)
     assert log.peak()[0] == measured.peak_bytes
     assert len(_sums(log, "add_")) == in_place
+
+
+class Sorted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDE, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(x).sort(-1)[0].sum()
+
+
+def test_the_gradient_of_a_choice_is_filled_in_place() -> None:
+    def step() -> TrainingStep:
+        return toy_step(Sorted(), [torch.randn(ROWS, WIDTH)], loss=lambda model, batch: model(batch))
+
+    unwatched = step()
+    log = recorded(step())
+    assert log.peak()[0] == measure_memory(unwatched.run, lambda: persistent_tensors(unwatched), CPU).peak_bytes
+    assert [op.writes[0] in op.reads for op in log.ops if op.name == "scatter_"] == [True]

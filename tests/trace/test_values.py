@@ -93,3 +93,16 @@ def test_a_choice_among_floats_is_spread_evenly_and_said_to_be_assumed() -> None
     assert torch.bincount(known(chosen).flatten()).tolist() == [3, 3, 3, 3]
     assert all(len(set(row)) == 2 for row in known(chosen).tolist())
     assert routing.assumed == {("", "aten.topk.default")}
+
+
+@pytest.mark.parametrize("weights", [torch.float32, torch.bfloat16])
+def test_a_norm_of_reduced_inputs_keeps_its_statistics_in_the_dtype_of_the_kernels(weights: torch.dtype) -> None:
+    def dtypes() -> list[torch.dtype]:
+        x, weight = torch.ones(2, 4, 8, dtype=torch.bfloat16), torch.ones(8, dtype=weights)
+        layer = torch.native_layer_norm(x, [8], weight, weight, 1e-5)
+        group = torch.native_group_norm(x, weight[:4], weight[:4], 2, 4, 8, 2, 1e-5)
+        return [made.dtype for made in (*layer, *group)]
+
+    real = dtypes()
+    with FakeTensorMode(), KnownValues():
+        assert dtypes() == real

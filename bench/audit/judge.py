@@ -1,0 +1,233 @@
+"""The verdict: trials of a replayed step held against those of the plain one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from bench.audit import compare
+from bench.audit.causes import explain, moved_by_replays, of_unrepeatable
+from bench.audit.compare import Difference, differences
+from bench.audit.outcome import Outcome, is_compiled, run_steps
+from bench.audit.plain import PlainSide, Trial
+from bench.audit.subject import Subject
+from bench.audit.tolerance import is_rounding, outside, rounding_tolerance
+from bench.audit.verdict import (
+    ERROR,
+    FLAKY,
+    INVALID,
+    UNSUPPORTED,
+    VALID,
+    WITHIN_TOLERANCE,
+    Finding,
+    OpDifference,
+    Verdict,
+)
+from bench.audit.watch import Watch
+from bench.placement.errors import UnsupportedPlacementError
+
+Replayed = Callable[[Trial], AbstractContextManager[Subject]]
+"""Brings about the replayed step at the start of a trial, and takes it off again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What the diagnosing run of one trial showed."""
+
+    findings: tuple[Finding, ...]
+    first_difference: OpDifference | None
+    is_rounding: bool
+    """Whether nothing but rounding is off."""
+    unrepeatable: tuple[Finding, ...] = ()
+    """What a replay moves of the state that the plain step cannot be put back to."""
+
+
+def judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str = "") -> Verdict:
+    """Runs the trials that the plain side's options ask for, and explains the first that differs.
+
+    Raises:
+        RuntimeError: out of memory, which says nothing about the placement.
+    """
+    try:
+        return _judge(plain, replayed, name, batch_note)
+    finally:
+        plain.put_back()
+
+
+def _judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str) -> Verdict:
+    options = plain.options
+    error = plain.trial(0).outcome.error
+    why = plain.unrepeatable if error is None else _raises(error)
+    if why:
+        return _without_baseline(plain, replayed, name, why, batch_note)
+    trials = _Trials(plain, replayed)
+    first = trials.judge(plain.trial(0))
+    if first:
+        for number in range(1, 1 + options.confirm):
+            trials.judge(plain.again(number))
+    is_always = bool(trials.differing) and trials.differing == trials.run
+    if trials.refusal is None and not is_always:
+        for number in range(1, options.trials):
+            trials.judge(plain.trial(number))
+    if trials.refusal is not None:
+        return _refused(name, trials.refusal, options.steps, batch_note)
+    outcome = VALID if trials.tolerance == 0 else WITHIN_TOLERANCE
+    if trials.differing:
+        outcome = INVALID if is_always else FLAKY
+    seen = trials.seen if trials.differing else None
+    return Verdict(
+        outcome=outcome,
+        placement=name,
+        findings=seen.findings if seen else (),
+        trials=trials.run,
+        differing=trials.differing,
+        tolerance=trials.tolerance,
+        steps=options.steps,
+        first_difference=seen.first_difference if seen else None,
+        batch_note=batch_note,
+        notes=tuple(sorted(trials.notes)),
+    )
+
+
+class _Trials:
+    """Trials run so far, and what came of them."""
+
+    def __init__(self, plain: PlainSide, replayed: Replayed) -> None:
+        self._plain = plain
+        self._replayed = replayed
+        self.run = self.differing = 0
+        self.tolerance = 0.0
+        self.notes: set[str] = set()
+        self.seen: _Seen | None = None
+        """Of the first trial that differed."""
+        self.refusal: UnsupportedPlacementError | None = None
+
+    def judge(self, trial: Trial) -> bool:
+        """Whether the trial differs."""
+        plain = self._plain
+        if self.refusal is not None:
+            return False
+        outcome, self.refusal = _run(plain, self._replayed, trial)
+        if self.refusal is not None:
+            return False
+        self.run += 1
+        self.notes |= _warnings(trial.outcome, outcome)
+        found, used = outside(differences(trial.outcome, outcome), plain.repeats, outcome.eps)
+        self.tolerance = max(self.tolerance, used)
+        if not found and any(d.what == compare.PYTHON for d in plain.repeats):
+            return self._moves_what_does_not_repeat(trial, outcome)
+        if not found:
+            return False
+        if self.seen is None or is_rounding(found, trial.outcome, outcome):
+            seen = _diagnose(plain, self._replayed, trial, found, outcome)
+            if seen.is_rounding:
+                self.tolerance = max(self.tolerance, rounding_tolerance(outcome.eps))
+                return False
+            self.seen = self.seen or seen
+        self.differing += 1
+        return True
+
+    def _moves_what_does_not_repeat(self, trial: Trial, outcome: Outcome) -> bool:
+        """State that cannot be put back is elsewhere after each run, so it cannot be compared, only watched."""
+        if self.seen is None:
+            seen = _diagnose(self._plain, self._replayed, trial, [], outcome)
+            if not seen.unrepeatable:
+                return False
+            self.seen = dataclasses.replace(seen, findings=seen.unrepeatable)
+        self.differing += 1
+        return True
+
+
+def _run(plain: PlainSide, replayed: Replayed, trial: Trial) -> tuple[Outcome, UnsupportedPlacementError | None]:
+    """What the replayed step comes to, and why it was refused, if it was."""
+    trial.begin()
+    try:
+        with replayed(trial) as subject:
+            outcome = run_steps(subject, plain.options.steps)
+    except UnsupportedPlacementError as refusal:
+        return Outcome(), refusal
+    error = outcome.error
+    if isinstance(error, UnsupportedPlacementError) and not hasattr(error, "kind"):
+        return outcome, error
+    return outcome, None
+
+
+def _diagnose(plain: PlainSide, replayed: Replayed, trial: Trial, found: list[Difference], before: Outcome) -> _Seen:
+    """Runs the trial once more and watches it op by op; a compiled model can be watched only from outside."""
+    trial.begin()
+    with replayed(trial) as subject:
+        watch = Watch(subject)
+        if is_compiled(subject.model):
+            findings, first = explain(watch, found, before.error)
+            return _Seen(
+                findings=findings, first_difference=first, is_rounding=is_rounding(found, trial.outcome, before)
+            )
+        with watch.watching():
+            again = run_steps(subject, plain.options.steps)
+        findings, first = explain(watch, found, before.error or again.error)
+    rounding = (
+        before.error is None
+        and is_rounding(found, trial.outcome, before)
+        and not moved_by_replays(watch)
+        and (first is None or watch.has_reentrant)
+        and not any(f.cure == "@no-early-stop" for f in findings)
+    )
+    unrepeatable = of_unrepeatable(watch, plain.repeats)
+    return _Seen(findings=findings, first_difference=first, is_rounding=rounding, unrepeatable=unrepeatable)
+
+
+def _without_baseline(plain: PlainSide, replayed: Replayed, name: str, why: str, batch_note: str) -> Verdict:
+    """The plain step raises or does not repeat. Where a replay demonstrably leaves its first pass, the placement is
+    invalid all the same; where it only hides that the plain step raises, too."""
+    trial = plain.trial(0)
+    outcome, refusal = _run(plain, replayed, trial)
+    if refusal is not None:
+        return _refused(name, refusal, plain.options.steps, batch_note)
+    hides = trial.outcome.error is not None and outcome.error is None
+    seen = _diagnose(plain, replayed, trial, [], outcome)
+    causes = tuple(f for f in seen.findings if f.kind != ERROR)
+    hidden = Finding(
+        kind=ERROR,
+        unit="",
+        where="the plain step",
+        text=f"{why}, and the replayed step hides it",
+        cure="mend the plain step",
+    )
+    is_invalid = bool(causes) or hides
+    return Verdict(
+        outcome=INVALID if is_invalid else UNSUPPORTED,
+        placement=name,
+        findings=(causes or (hidden,)) if is_invalid else (),
+        trials=1,
+        differing=int(is_invalid),
+        tolerance=0.0,
+        steps=plain.options.steps,
+        first_difference=seen.first_difference,
+        batch_note=batch_note,
+        notes=(why,),
+    )
+
+
+def _refused(name: str, refusal: Exception, steps: int, batch_note: str) -> Verdict:
+    return Verdict(
+        outcome=UNSUPPORTED,
+        placement=name,
+        findings=(),
+        trials=0,
+        differing=0,
+        tolerance=0.0,
+        steps=steps,
+        first_difference=None,
+        batch_note=batch_note,
+        notes=(str(refusal),),
+    )
+
+
+def _raises(error: Exception) -> str:
+    return f"the plain step raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _warnings(plain: Outcome, replayed: Outcome) -> set[str]:
+    return {f"the replayed step warns: {text[:300]}" for text in replayed.warnings - plain.warnings}

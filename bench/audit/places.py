@@ -1,0 +1,30 @@
+"""Where state lies, which decides what kind of fault it is when replay moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+BUFFER_PLACE = "buffer"
+ATTRIBUTE_PLACE = "attribute"
+"""A module's own Python attribute, and what it holds in lists, dicts and records."""
+EXTERNAL_PLACE = "external"
+"""Iterators, files, closures, and objects of classes that are no module."""
+GLOBAL_PLACE = "global"
+"""Attributes of classes, and values of modules that the model's code reads."""
+GENERATOR_PLACE = "generator"
+"""A random generator that somebody holds."""
+HOOK_PLACE = "hook"
+"""What only a hook can reach."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    place: str
+    value: Any
+    """Plain values as they are; of a tensor (dtype, shape, digest)."""
+
+    def told(self) -> str:
+        if isinstance(self.value, tuple) and len(self.value) == 3:
+            return f"{str(self.value[0]).removeprefix('torch.')}{list(self.value[1])}"
+        return str(self.value)[:60]

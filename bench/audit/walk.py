@@ -1,0 +1,345 @@
+"""A walk through Python state: every plain value that can be reached from somewhere, read, and kept to be put back."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import functools
+import io
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from bench.audit.digest import digest
+from bench.audit.owned import is_own
+from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, Reading
+
+LONG = 1000
+"""Of a longer sequence only length, head and tail are read: a data set, not state."""
+DEPTH = 12
+_PLAIN: tuple[Any, ...] = (type(None), bool, int, float, complex, str, bytes, enum.Enum, range, slice)
+_PLAIN += (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_SKIPPED = (
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    torch.optim.Optimizer,
+    property,
+    staticmethod,
+    classmethod,
+)
+Undo = Callable[[], None]
+
+
+class Walk:
+    """One walk. `readings` says what was found; `undos`, called in order, put it back.
+
+    Containers are put back in place and tensors are copied back into, so that whoever holds them sees it. A running
+    generator function cannot be put back, only its position be read.
+    """
+
+    def __init__(self, *, keep: bool) -> None:
+        self.readings: dict[str, Reading] = {}
+        self.undos: list[Undo] = []
+        self._keep = keep
+        self.graph_tensors: list[torch.Tensor] = []
+        """Tensors that a step left behind with their graph, which Python cannot copy."""
+        self.uncopyable: list[Any] = []
+        """Running generator functions and open files."""
+        self._seen: set[int] = set()
+        self._seen_names: set[tuple[int, str]] = set()
+        """Names that code asked for, of modules by identity."""
+        self._alive: list[Any] = []
+
+    def skip(self, thing: Any) -> None:
+        self._seen.add(id(thing))
+
+    def visit(self, path: str, value: Any, place: str, depth: int = 0) -> None:
+        if isinstance(value, _PLAIN):
+            self._read(path, place, value if not isinstance(value, (str, bytes)) else value[:LONG])
+            return
+        if depth > DEPTH or isinstance(value, (*_SKIPPED, nn.Module)) or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self._alive.append(value)  # so that no identity is met twice
+        if isinstance(value, torch.Tensor):
+            self._tensor(path, value, place)
+        elif (state := _generator_state(value)) is not None:
+            self._read(path, GENERATOR_PLACE, state[0])
+            self.undos.append(state[1])
+        elif isinstance(value, dict):
+            self._kept_dict(value)
+            for key, item in self._some(path, list(value.items()), place):
+                self.visit(f"{path}[{_key(key)}]", item, place, depth + 1)
+        elif isinstance(value, (list, tuple, deque)):
+            if isinstance(value, list):
+                self._undo(list(value), value, lambda old: value.__setitem__(slice(None), old))
+            elif isinstance(value, deque):
+                self._undo(list(value), value, functools.partial(_refill, value.clear, value.extend))
+            self._read(path, place, f"{len(value)} items")
+            for index, item in self._some(path, list(enumerate(value)), place):
+                self.visit(f"{path}[{index}]", item, place, depth + 1)
+        elif isinstance(value, (set, frozenset)):
+            if isinstance(value, set):
+                self._undo(set(value), value, functools.partial(_refill, value.clear, value.update))
+            self._read(path, place, repr(sorted(map(repr, value)))[:LONG] if len(value) < LONG else len(value))
+        elif isinstance(value, io.IOBase):
+            self.uncopyable.append(value)
+            self._file(path, value)
+        elif isinstance(value, types.GeneratorType):
+            self.uncopyable.append(value)
+            self._read(path, EXTERNAL_PLACE, _frame_position(value))
+        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            self._callable(path, value, depth)
+        elif _is_iterator(value):
+            self._read(path, EXTERNAL_PLACE, _iterator_position(value))
+        else:
+            self._object(path, value, place, depth)
+
+    def attributes(
+        self, path: str, owner: Any, place: str, *, without: frozenset[str] = frozenset(), depth: int = 0
+    ) -> None:
+        """What an object's `__dict__` holds."""
+        held = vars(owner)
+        self._kept_dict(held, without)
+        for name, value in [item for item in held.items() if item[0] not in without]:
+            self.visit(f"{path}.{name}" if path else name, value, place, depth + 1)
+
+    def own_class(self, cls: type) -> None:
+        """Plain values among a class's attributes, and what its methods read of their module."""
+        if id(cls) in self._seen or not is_own(cls):
+            return
+        self.skip(cls)
+        for name, value in list(vars(cls).items()):
+            if name.startswith("__") or name in ("_abc_impl",):
+                continue
+            function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+            function = function.fget if isinstance(function, property) else function
+            if isinstance(function, types.FunctionType):
+                self._callable(f"{cls.__name__}.{name}", function, 0)
+            elif not callable(value):
+                self._rebind(functools.partial(getattr, cls, name), functools.partial(setattr, cls, name))
+                self.visit(f"{cls.__name__}.{name}", value, GLOBAL_PLACE)
+
+    # Kinds of values
+
+    def _tensor(self, path: str, tensor: torch.Tensor, place: str) -> None:
+        if isinstance(tensor, nn.Parameter):
+            return
+        if not tensor.is_leaf:
+            self.graph_tensors.append(tensor)
+        self._read(path, place, (str(tensor.dtype), tuple(tensor.shape), digest(tensor)))
+        if self._keep:
+            value = tensor.detach().clone()
+            self.undos.append(lambda: _copy_back(tensor, value))
+
+    def _file(self, path: str, file: Any) -> None:
+        if file.closed or not file.seekable():
+            return
+        position = file.tell()
+        self._read(path, EXTERNAL_PLACE, position)
+        self.undos.append(lambda: None if file.closed else file.seek(position))
+
+    def _callable(self, path: str, function: Any, depth: int) -> None:
+        if isinstance(function, functools.partial):
+            for index, part in enumerate((function.func, *function.args, *function.keywords.values())):
+                self.visit(f"{path}({index})", part, EXTERNAL_PLACE, depth + 1)
+            return
+        if isinstance(function, types.MethodType):
+            self.visit(path, function.__self__, EXTERNAL_PLACE, depth + 1)
+            function = function.__func__
+            if not isinstance(function, types.FunctionType) or id(function) in self._seen:
+                return
+            self.skip(function)
+        if not is_own(function):
+            return
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not bound yet
+                continue
+            self._rebind(
+                functools.partial(getattr, cell, "cell_contents"), functools.partial(setattr, cell, "cell_contents")
+            )
+            self.visit(name, value, EXTERNAL_PLACE, depth + 1)
+        for part in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self.visit(f"{function.__name__}'s default", part, EXTERNAL_PLACE, depth + 1)
+        if vars(function):
+            self.attributes(function.__name__, function, GLOBAL_PLACE, without=frozenset({"__wrapped__"}), depth=depth)
+        self._names(set(_names_in(function.__code__)), function.__globals__, depth)
+
+    def _names(self, names: set[str], scope: dict[str, Any], depth: int) -> None:
+        """What code reads of its module: plain values, own functions, classes and objects, and names in own modules."""
+        for name in sorted(names & scope.keys()):
+            value = scope[name]
+            if isinstance(value, type):
+                self.own_class(value)
+            elif isinstance(value, types.ModuleType):
+                fresh = {each for each in names if (id(value), each) not in self._seen_names}
+                self._seen_names |= {(id(value), each) for each in fresh}
+                if fresh and is_own(types.SimpleNamespace(__module__=value.__name__)):
+                    self._names(fresh, vars(value), depth + 1)
+            elif depth <= DEPTH:
+                self._rebind(functools.partial(scope.__getitem__, name), functools.partial(scope.__setitem__, name))
+                self.visit(name, value, GLOBAL_PLACE, depth + 1)
+
+    def _object(self, path: str, value: Any, place: str, depth: int) -> None:
+        held = getattr(value, "__dict__", None)
+        slots = [name for cls in type(value).__mro__ for name in _slots(cls) if hasattr(value, name)]
+        if not isinstance(held, dict) and not slots:
+            self._read(path, place, type(value).__qualname__)
+            return
+        is_record = (
+            dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace) or not is_own(type(value))
+        )
+        inner = EXTERNAL_PLACE if not is_record and place == ATTRIBUTE_PLACE else place
+        if isinstance(held, dict):
+            self.attributes(path, value, inner, depth=depth)
+        for name in slots:
+            self._rebind(functools.partial(getattr, value, name), functools.partial(setattr, value, name))
+            self.visit(f"{path}.{name}", getattr(value, name), inner, depth + 1)
+        self.own_class(type(value))
+
+    # Reading and keeping
+
+    def _read(self, path: str, place: str, value: Any) -> None:
+        self.readings.setdefault(path, Reading(place=place, value=value))
+
+    def _some(self, path: str, items: list[Any], place: str) -> Iterator[Any]:
+        if len(items) > LONG:
+            self._read(f"{path} (length)", place, len(items))
+            items = items[:8] + items[-8:]
+        yield from items
+
+    def _kept_dict(self, held: dict[Any, Any], without: frozenset[str] = frozenset()) -> None:
+        if not self._keep:
+            return
+        old = {key: value for key, value in held.items() if key not in without}
+        iterators = {key: _copied(value) for key, value in old.items() if _is_iterator(value)}
+
+        def undo() -> None:
+            for key in [key for key in held if key not in without and key not in old]:
+                del held[key]
+            for key, value in old.items():
+                if key not in held or held[key] is not value:
+                    held[key] = value
+            for key, iterator in iterators.items():
+                held[key] = _copied(iterator)
+
+        self.undos.append(undo)
+
+    def _undo(self, old: Any, now: Any, put_back: Callable[[Any], Any]) -> None:
+        if self._keep:
+            self.undos.append(lambda: None if _same_items(old, now) else put_back(old))
+
+    def _rebind(self, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
+        """A name that may be bound to another value, or hold an iterator."""
+        if not self._keep:
+            return
+        old = get()
+        iterator = _copied(old) if _is_iterator(old) else None
+
+        def undo() -> None:
+            if iterator is not None:
+                put(_copied(iterator))
+                return
+            try:
+                if get() is old:
+                    return
+            except (AttributeError, KeyError, ValueError):
+                pass
+            put(old)
+
+        self.undos.append(undo)
+
+
+def _generator_state(value: Any) -> tuple[Any, Undo] | None:
+    """(state in short, putting it back) of a random generator; None for anything else."""
+    if isinstance(value, torch.Generator):
+        state = value.get_state()
+        return digest(state), lambda: _put_state(value.set_state, state)
+    if isinstance(value, random.Random):
+        python = value.getstate()
+        return hash(python), lambda: value.setstate(python)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.random.Generator, numpy.random.RandomState)):
+        generator = getattr(value, "bit_generator", None) or value._bit_generator
+        numbers = copy.deepcopy(generator.state)
+        return repr(numbers), lambda: setattr(generator, "state", copy.deepcopy(numbers))
+    return None
+
+
+def _refill(clear: Callable[[], None], fill: Callable[[Any], None], old: Any) -> None:
+    clear()
+    fill(old)
+
+
+def _put_state(set_state: Callable[[torch.Tensor], object], state: torch.Tensor) -> None:
+    set_state(state)
+
+
+@torch.no_grad()
+def _copy_back(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    if tensor.shape == value.shape and not torch.equal(tensor.detach(), value):
+        tensor.detach().copy_(value)
+
+
+def _same_items(old: Any, now: Any) -> bool:
+    if isinstance(old, set):
+        return bool(old == now)
+    return len(old) == len(now) and all(a is b for a, b in zip(old, now, strict=True))
+
+
+def _is_iterator(value: Any) -> bool:
+    """One of Python's own, which can be copied; an object of a class of somebody's own is read by its attributes."""
+    if isinstance(value, (types.GeneratorType, io.IOBase)) or not hasattr(value, "__next__"):
+        return False
+    return type(value).__module__ in ("builtins", "itertools")
+
+
+def _copied(iterator: Any) -> Any:
+    try:
+        return copy.copy(iterator)
+    except TypeError:
+        return iterator
+
+
+def _iterator_position(iterator: Any) -> Any:
+    try:
+        _, args, *state = iterator.__reduce__()
+    except (TypeError, ValueError):
+        return type(iterator).__name__
+    inner = [_iterator_position(a) if _is_iterator(a) else a if isinstance(a, int) else type(a).__name__ for a in args]
+    return repr((type(iterator).__name__, inner, [part for part in state if isinstance(part, (int, tuple))]))[:LONG]
+
+
+def _frame_position(generator: types.GeneratorType[Any, Any, Any]) -> Any:
+    frame = generator.gi_frame
+    if frame is None:
+        return "finished"
+    plain = {name: value for name, value in frame.f_locals.items() if isinstance(value, (int, float, str, bool))}
+    return repr((frame.f_lasti, plain))[:LONG]
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ()) if is_own(cls) else ()
+    named = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in named if not name.startswith("__"))
+
+
+def _key(key: Any) -> str:
+    return repr(key) if isinstance(key, (str, int, float, bool, tuple, type(None))) else type(key).__qualname__

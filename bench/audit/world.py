@@ -1,0 +1,84 @@
+"""All Python state and buffers that a model's forward can reach, read at a moment, or kept to be put back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from bench.audit.digest import digest
+from bench.audit.names import Names
+from bench.audit.places import ATTRIBUTE_PLACE, BUFFER_PLACE, EXTERNAL_PLACE, HOOK_PLACE, Reading
+from bench.audit.walk import Walk
+
+_OF_TORCH = frozenset(vars(nn.Module())) - {"training"} | {"forward", "__wrapped__"}
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+Readings = Mapping[str, Reading]
+
+
+def read_world(model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> Readings:
+    """Path → what is there: buffers, attributes of modules, of their classes, globals that their code names, what
+    their hooks hold, and what `roots` (functions) reach. Paths are those of the plain model, without wrappers."""
+    return _walked(model, names, roots, keep=False).readings
+
+
+def copy_memo(model: nn.Module, names: Names) -> dict[int, Any]:
+    """For `copy.deepcopy` of the model: what stands for tensors that it holds with their graph, and what the copy
+    has to share with it: open files, and generator functions that run."""
+    walk = _walked(model, names, (), keep=False)
+    shared: dict[int, Any] = {id(thing): thing for thing in walk.uncopyable}
+    return shared | {id(t): t.detach().clone() for t in walk.graph_tensors}
+
+
+class KeptWorld:
+    """The world as it is now. It lives on the same model: what is put back is put back in place."""
+
+    def __init__(self, model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> None:
+        self._walk = _walked(model, names, roots, keep=True)
+        self._buffers = [(m, name, b, None if b is None else b.detach().clone()) for m, name, b in _buffers(model)]
+
+    def restore(self) -> None:
+        for undo in self._walk.undos:
+            undo()
+        for module, name, buffer, value in self._buffers:
+            module._buffers[name] = buffer
+            if buffer is not None and value is not None:
+                buffer.detach().copy_(value)
+
+
+def _walked(model: nn.Module, names: Names, roots: Sequence[Any], *, keep: bool) -> Walk:
+    walk = Walk(keep=keep)
+    modules = [(names.module(name, module), module) for name, module in model.named_modules()]
+    for _, _, buffer in _buffers(model):
+        if buffer is not None:
+            walk.skip(buffer)
+    for name, module in modules:
+        for key, buffer in module._buffers.items():
+            if buffer is not None:
+                walk.readings[_join(name, key)] = _buffer_reading(buffer)
+        walk.attributes(name, module, ATTRIBUTE_PLACE, without=_OF_TORCH)
+    hooked = [(name, hook) for name, module in modules for kind in _HOOKS for hook in getattr(module, kind).values()]
+    for cls in dict.fromkeys(cls for _, module in modules for cls in type(module).__mro__):
+        walk.own_class(cls)
+    before = set(walk.readings)
+    for name, hook in hooked:
+        walk.visit(f"hook of {name or 'the model'}", hook, HOOK_PLACE)
+    for path in walk.readings.keys() - before:
+        walk.readings[path] = dataclasses.replace(walk.readings[path], place=HOOK_PLACE)
+    for root in roots:
+        walk.visit("step", root, EXTERNAL_PLACE)
+    return walk
+
+
+def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Any]]:
+    return [(module, name, buffer) for module in model.modules() for name, buffer in module._buffers.items()]
+
+
+def _buffer_reading(buffer: Any) -> Reading:
+    return Reading(place=BUFFER_PLACE, value=(str(buffer.dtype), tuple(buffer.shape), digest(buffer)))
+
+
+def _join(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key

@@ -368,7 +368,11 @@ def test_a_log_survives_its_file(tmp_path: Path) -> None:
     assert read_log(tmp_path / "trace" / "log.json.gz") == log
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"{"), gzip.compress(b"[]"), gzip.compress(b"{}")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not gzip", gzip.compress(b"{"), gzip.compress(b"[]"), gzip.compress(b"{}")],
+    ids=["empty", "no gzip", "no JSON", "a list", "no version"],
+)
 def test_a_file_that_is_no_log_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "log.json.gz"
     path.write_bytes(content)

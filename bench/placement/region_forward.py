@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from torch.utils.checkpoint import checkpoint
 
-from bench.placement.errors import UnsupportedPlacementError
+from bench.placement.errors import UnsupportedPlacementError, WrongGradientsError
 from bench.placement.policy import PolicyContexts
 from bench.placement.restore import RestoringContexts, restoring_passes
 from bench.placement.types import Region
@@ -216,7 +216,7 @@ def _reentrant(region: Region, region_pass: Callable[..., Any], tensors: list[to
         leaves, spec = tree_flatten(region_pass(*tensors))
         hidden = [leaf for leaf in leaves if not isinstance(leaf, (torch.Tensor, *IMMUTABLE))]
         if hidden:
-            raise UnsupportedPlacementError(
+            raise WrongGradientsError(
                 f"a reentrant region around {region.units[-1]} would lose the gradients inside the "
                 f"{type(hidden[0]).__name__} that it returns; leave @reentrant out"
             )
@@ -237,7 +237,7 @@ def _refuse_silent_errors(region: Region, leaves: list[Any], is_trained: bool) -
         )
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if region.options.reentrant and is_trained and not any(tensor.requires_grad for tensor in tensors):
-        raise UnsupportedPlacementError(
+        raise WrongGradientsError(
             f"no input of {region.units[0]} requires a gradient, so a reentrant region would give its parameters none; "
             "leave @reentrant out"
         )
@@ -250,7 +250,7 @@ def _refuse_hooks_without_gradients(region: Region, units: Sequence[nn.Module]) 
     for path, unit in zip(region.units, units, strict=True):
         for name, module in unit.named_modules():
             if name and module._forward_hooks:
-                raise UnsupportedPlacementError(
+                raise WrongGradientsError(
                     f"a forward hook inside {path}, on {name}, would see tensors without gradients in a reentrant "
                     "region, and a loss made of them would train nothing; leave @reentrant out"
                 )

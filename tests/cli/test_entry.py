@@ -119,12 +119,12 @@ def test_an_error_of_our_own_is_not_hidden() -> None:
         run_verb("plots", verb, [])
 
 
-def test_interrupting_exits_1_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupting_exits_1_and_says_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
     def verb(_: Options) -> Answer:
         raise KeyboardInterrupt
 
     assert run_verb("plots", verb, []) == PARTIAL
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "what has been measured is kept" in capsys.readouterr().err
 
 
 def test_multirun_runs_every_combination() -> None:

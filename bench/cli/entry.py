@@ -28,7 +28,19 @@ from bench.spec import SpecError
 
 OPTION_NAMES = (
     *CONTROL_GROUPS,
-    *("caps", "placements", "placement", "other", "reference", "forecast", "method", "target", "real"),
+    *(
+        "audit",
+        "restore",
+        "caps",
+        "placements",
+        "placement",
+        "other",
+        "reference",
+        "forecast",
+        "method",
+        "target",
+        "real",
+    ),
     *("tracker", "study", "port", "results", "out"),
 )
 """What an option at the top may be called, for those who mistyped one."""

@@ -17,11 +17,22 @@ from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
-from bench.spec import ANSWERS, ChainInfo, PlacementEntry, SpecError, StudySpec, control_key, uncontrolled
+from bench.spec import (
+    ANSWERS,
+    AUDITS,
+    OFF,
+    RESTORES,
+    ChainInfo,
+    PlacementEntry,
+    SpecError,
+    StudySpec,
+    control_key,
+    uncontrolled,
+)
 from bench.study import WorkerError, probe_worker, run_study
-from bench.study.forecasting import METHODS, OFF
+from bench.study.forecasting import METHODS
 
-OPTIONS = (*CONTROL_GROUPS, "caps", "forecast", "placements", "reference", "results", "tracker")
+OPTIONS = (*CONTROL_GROUPS, "audit", "caps", "forecast", "placements", "reference", "restore", "results", "tracker")
 
 
 def run(overrides: Sequence[str]) -> int:
@@ -30,7 +41,7 @@ def run(overrides: Sequence[str]) -> int:
 
 def sweep(options: Options) -> Answer:
     results: Path = options["results"]
-    method = _forecast_method(options)
+    method = _choice(options, "forecast", (*METHODS, OFF))
     try:
         study = plan_study(options)
         with ProgressDisplay() as display:
@@ -69,6 +80,8 @@ def plan_study(options: Options) -> StudySpec:
         placements=entries,
         chains=tuple(probe.chains),
         caps=caps,
+        audit=_choice(options, "audit", AUDITS),
+        restore=_choice(options, "restore", RESTORES),
         reference=reference,
         recorded=recorded(),
     )
@@ -84,12 +97,11 @@ def answer_data(view: StudyView) -> dict[str, Any]:
     return {"study": str(view.directory), "plot": str(view.plot) if view.plot else None, "frontier": view.data()}
 
 
-def _forecast_method(options: Mapping[str, Any]) -> str:
-    asked = options["forecast"]
-    method = OFF if asked is False else asked  # YAML reads a bare `off` as false
-    if method not in (*METHODS, OFF):
-        raise SpecError(f"forecast: {asked!r} is not one of {', '.join((*METHODS, OFF))}")
-    return str(method)
+def _choice(options: Mapping[str, Any], name: str, allowed: Sequence[str]) -> str:
+    asked = OFF if options[name] is False else options[name]  # YAML reads a bare `off` as false
+    if asked not in allowed:
+        raise SpecError(f"{name}: {asked!r} is not one of {', '.join(allowed)}")
+    return str(asked)
 
 
 def _placements(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from bench.frontier.audit_notes import audit_notes
 from bench.frontier.forecast_notes import forecast_notes
 from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
@@ -46,6 +47,7 @@ def frontier_notes(
         *_differing_peaks(records, trials),
         *_unsteady_reference(records, reference),
         *_other_kernels(study, records),
+        *audit_notes(trials),
         *forecast_notes(records.forecasts, trials, plain_forecast),
         *records.telemetry_notes,
         *_damaged_lines(records),

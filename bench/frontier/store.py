@@ -30,6 +30,7 @@ from bench.spec import SCHEMA_VERSION, SpecError, from_mapping, to_mapping
 FRONTIER_FILE = "frontier.json"
 CSV_FILE = "frontier.csv"
 GENERATOR_SEPARATOR = "; "
+KIND_SEPARATOR = " "
 REMEDY = "build it again from the study's records: python -m bench plots study=…"
 SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE)
 """What a frontier is built from."""
@@ -147,6 +148,8 @@ def _row(trial: Trial) -> dict[str, Any]:
             }
         elif field.name == "generators":
             row[field.name] = GENERATOR_SEPARATOR.join(value)
+        elif isinstance(value, tuple):
+            row[field.name] = KIND_SEPARATOR.join(value)
         elif isinstance(value, bool):
             row[field.name] = str(value).lower()
         else:

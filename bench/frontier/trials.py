@@ -11,7 +11,7 @@ from bench.frontier.reference import measured_reference
 from bench.frontier.series import ratio_steadiness, steadiness_text, time_steadiness, unsteady_text
 from bench.frontier.steadiness import UNSTEADY, Steadiness
 from bench.frontier.types import Interval, Trial
-from bench.records import Forecast, MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
+from bench.records import AuditRecord, Forecast, MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
 from bench.spec import PlacementEntry, StudySpec
 from bench.stats import PairedRatio, estimate_paired, judge, paired_ratios
 
@@ -59,7 +59,20 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
         scored = _scored(study, entry, weighed[placement], timed[placement], ratios[placement], steadiness, reference)
         return _beside_forecast(scored, forecast)
 
-    return tuple(summarize(entry) for entry in study.placements)
+    audits = {record.placement: record for record in records.of(AuditRecord)}
+    return tuple(_beside_audit(summarize(entry), entry, audits.get(entry.text)) for entry in study.placements)
+
+
+def _beside_audit(trial: Trial, entry: PlacementEntry, audit: AuditRecord | None) -> Trial:
+    if audit is None:
+        return dataclasses.replace(trial, twin_of=entry.twin_of)
+    return dataclasses.replace(
+        trial,
+        audit=audit.outcome,
+        audit_kinds=audit.kinds,
+        audit_note=audit.batch_note,
+        twin_of=entry.twin_of,
+    )
 
 
 def _missing(memory: Sequence[MemorySample], times: Sequence[TimeSample], ratios: Sequence[PairedRatio]) -> str:

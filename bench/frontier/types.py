@@ -57,6 +57,15 @@ class Trial:
     """`fake step` or `rearranged`, as in the study's `forecast.json`."""
     forecast_error_share: float | None = None
     """(forecast peak − measured peak) / (measured peak − persistent); None where either is missing."""
+    audit: str | None = None
+    """Verdict on its replay: `valid` (to the bit), `valid-within-tolerance`, `invalid`, `flaky` or `unsupported`; None
+    where it was not audited, as `none` is not."""
+    audit_kinds: tuple[str, ...] = ()
+    """Kinds of what the audit found, the cause first."""
+    audit_note: str = ""
+    """Says so where the audit ran on another batch than the study's."""
+    twin_of: str | None = None
+    """The placement without @restore that was turned away, and that this one stands for."""
     on_frontier: bool = False
     frontier_confidence: float | None = None
     """Share of bootstrap resamples of the rounds in which the placement is on the frontier."""

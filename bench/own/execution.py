@@ -21,6 +21,7 @@ from bench.records import (
     execution_cap_s,
     next_work,
     read_records,
+    read_study,
     write_json,
 )
 from bench.spec import StudySpec
@@ -73,6 +74,8 @@ def run_here(
                     _go_on(error, journal, step, work, plain_loss)
                 except MeasuredBeforeError as error:
                     raise FreshProcessError(f"{error}; run the script again") from None
+            study = read_study(directory)  # the gate may have added twins
+            tracker.extend(study)
 
 
 def _go_on(

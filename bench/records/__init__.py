@@ -1,5 +1,6 @@
 """The study directory and its records: the one truth that every later stage is rebuilt from."""
 
+from bench.records.audit import AuditRecord as AuditRecord
 from bench.records.directory import (
     ENVIRONMENT_FILE as ENVIRONMENT_FILE,
     LOG_FILE as LOG_FILE,

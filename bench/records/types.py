@@ -34,7 +34,7 @@ class Starting(Record):
     """Written before anything that may fail, so that a crash names its placement."""
 
     stage: str
-    """`build`, `first-step`, `memory`, `warmup` or `time`."""
+    """`build`, `first-step`, `audit`, `memory`, `warmup` or `time`."""
     placement: str | None = None
     round: int | None = None
 
@@ -173,3 +173,4 @@ RECORD_KINDS: dict[str, type[Record]] = {
     "outcome": OutcomeRecord,
     "stopped": Stopped,
 }
+"""Without the verdicts, which have a file of their own."""

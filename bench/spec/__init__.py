@@ -15,6 +15,7 @@ from bench.spec.controls import (
 )
 from bench.spec.errors import SpecError as SpecError
 from bench.spec.key import (
+    audit_key as audit_key,
     control_key as control_key,
     differing_controls as differing_controls,
     flat_controls as flat_controls,
@@ -23,6 +24,11 @@ from bench.spec.key import (
 from bench.spec.mapping import from_mapping as from_mapping, to_mapping as to_mapping
 from bench.spec.outcome import ANSWERS as ANSWERS, OUTCOMES as OUTCOMES
 from bench.spec.study import (
+    AUDITS as AUDITS,
+    AUTO as AUTO,
+    GATE as GATE,
+    OFF as OFF,
+    RESTORES as RESTORES,
     SCHEMA_VERSION as SCHEMA_VERSION,
     Caps as Caps,
     ChainInfo as ChainInfo,

@@ -11,6 +11,8 @@ from bench.spec.mapping import to_mapping
 
 KEY_DIGITS = 16
 SHORT_KEY_DIGITS = 8
+AUDIT_VERSION = 1
+"""Raised when the audit learns to see more or less than before: verdicts of another version are not reused."""
 
 
 def control_key(controls: Controls) -> str:
@@ -23,6 +25,26 @@ def control_key(controls: Controls) -> str:
         raise ValueError("controls without facts have no key: probe the worker first")
     mapping = to_mapping(controls)
     mapping["device"]["index"] = 0  # which of several equal devices it was is no control
+    return _hashed(mapping)
+
+
+def audit_key(controls: Controls, placement: str) -> str:
+    """16 hex digits over what a verdict on `placement` depends on: model, workload, optimizer, recipe, precision,
+    device, versions, and the audit itself; not how often is measured, nor how memory is allocated.
+
+    Raises:
+        ValueError: the controls have not been probed yet.
+    """
+    if controls.facts is None:
+        raise ValueError("controls without facts have no key: probe the worker first")
+    mapping = to_mapping(controls)
+    del mapping["protocol"]
+    mapping["device"] = {"kind": controls.device.kind, "threads": controls.device.threads}
+    mapping |= {"placement": placement, "audit_version": AUDIT_VERSION}
+    return _hashed(mapping)
+
+
+def _hashed(mapping: Any) -> str:
     text = json.dumps(_canonical(mapping), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from bench.spec.controls import Controls
 
 SCHEMA_VERSION = 1
+GATE, AUTO, OFF = "gate", "auto", "off"
+AUDITS, RESTORES = (GATE, OFF), (AUTO, OFF)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,9 @@ class PlacementEntry:
     id: str
     """Short stable id of the text."""
     generators: tuple[str, ...]
-    """The generators that yielded it, in words (`every block`, `2 spans`, `explicit`)."""
+    """The generators that yielded it, in words (`every block`, `2 spans`, `explicit`, `twin of …`)."""
+    twin_of: str | None = None
+    """The placement that it is with @restore, where the gate brought it in for that one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,12 @@ class StudySpec:
     placements: tuple[PlacementEntry, ...]
     chains: tuple[ChainInfo, ...]
     caps: Caps = field(default_factory=Caps)
+    audit: str = "off"
+    """One of AUDITS. `gate`: a placement is measured only once its replay is proved to train the same. A study file
+    without this entry is from before there were audits."""
+    restore: str = "off"
+    """One of RESTORES. `auto`: where the gate turns a placement away and its twin with @restore is valid, the twin
+    joins the study."""
     reference: str | None = None
     """Placement text that must be in every round; None lets the study choose (`none` where it fits)."""
     recorded: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """`python -m bench.study.prepared FILE [RESULTS]`: a study from one JSON file, on a machine without Hydra and MLflow.
 
-The file holds `controls` (without facts, which the device tells), `placements` (as in `conf/placements`) and
-`caps`. The study directory that comes out is like any other: bring it back and `python -m bench publish study=…`.
+The file holds `controls` (without facts, which the device tells), `placements` (as in `conf/placements`), `caps`, and
+`audit` and `restore` where they are not `gate` and `auto`. The study directory that comes out is like any other: bring
+it back and `python -m bench publish study=…`.
 With `against` (`bench.study.against_forecast.Against`) what was measured is held against a forecast made elsewhere.
 
 Exit codes: 0 every placement was measured, 1 some were not, 2 the file or the device is wrong.
@@ -17,7 +18,18 @@ from typing import Any
 
 from bench.placement import check_modules, check_ops, generate_placements
 from bench.records import OutcomeRecord, read_records
-from bench.spec import Caps, Controls, SpecError, StudySpec, control_key, from_mapping, validate_caps, validate_controls
+from bench.spec import (
+    AUTO,
+    GATE,
+    Caps,
+    Controls,
+    SpecError,
+    StudySpec,
+    control_key,
+    from_mapping,
+    validate_caps,
+    validate_controls,
+)
 from bench.study.against_forecast import Against, compare_with_forecast, read_forecast_rows
 from bench.study.probe import probe_worker
 from bench.study.progress import Progress
@@ -46,6 +58,8 @@ def run_prepared(prepared: Path, results: Path) -> Path:
         placements=entries,
         chains=probe.chains,
         caps=from_mapping(Caps, data.get("caps", {}), "caps"),
+        audit=data.get("audit", GATE),
+        restore=data.get("restore", AUTO),
     )
     validate_caps(study.caps)
     against = from_mapping(Against, data["against"], "against") if "against" in data else None

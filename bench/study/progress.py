@@ -14,6 +14,7 @@ from bench.spec import StudySpec
 STAGES = {
     "build": "building the step",
     "first-step": "first step",
+    "audit": "auditing the replay",
     "memory": "memory",
     "warmup": "warming up",
     "time": "time",
@@ -51,6 +52,10 @@ class ProgressTracker:
         self._began = time.monotonic()
         for record in records.entries:
             self._count(record)
+
+    def extend(self, study: StudySpec) -> None:
+        """The study has more placements now."""
+        self._study = study
 
     def see(self, record: Record) -> None:
         message = self._count(record)

@@ -71,6 +71,8 @@ def _measure(directory: Path, study: StudySpec, watch: Watch, problems: Sequence
             discarded = take_stock(directory, study.controls.protocol.rounds_max)
         for record in discarded:
             tracker.see(record)
+        study = read_study(directory)  # the gate may have added twins
+        tracker.extend(study)
         after = read_records(directory)
         if len(after.entries) == len(records.entries):
             raise WorkerError(f"a worker ended without measuring anything; see {directory}")

@@ -11,6 +11,7 @@ from bench.records.work import Turn
 from bench.spec import StudySpec
 from bench.stats import End, Rounds
 from bench.worker.bench import Bench
+from bench.worker.gate import pass_gate
 from bench.worker.journal import Journal
 from bench.worker.rounds import Clock, take_sample
 from bench.worker.warmup import first_step, warm_up
@@ -25,6 +26,8 @@ def take_turn(bench: Bench, study: StudySpec, work: Work, turn: Turn, journal: J
     """
     text, protocol = turn.placement, study.controls.protocol
     first_step(bench, [text], journal)
+    if pass_gate(bench, study, [text] if text in work.missing else [], journal) or text in journal.failed:
+        return None
     if text not in work.weighed:
         weigh_all(bench, [text], work.plain, journal, clock, [p for p in work.placements if p in work.missing])
     if turn.round is None or text in journal.failed:

@@ -28,6 +28,8 @@ class Journal:
         self._writer = writer
         self._missing = missing
         self.execution = execution
+        self.directory = writer.directory
+        """Of the study."""
         self.process = uuid.uuid4().hex[:8]
         self.failed: set[str] = set()
         """Placements that this process wrote an outcome for."""

@@ -1,4 +1,4 @@
-"""One execution: build the step once, weigh every placement, warm up, then time them all in shuffled rounds."""
+"""One execution: build the step once, audit and weigh each placement, warm up, then time all in shuffled rounds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from bench.measure import environment_record
 from bench.records import (
     ENVIRONMENT_FILE,
+    PLAIN,
     ExecutionStarted,
     RecordWriter,
     Stopped,
@@ -28,6 +29,7 @@ from bench.stats import End
 from bench.worker.bench import Bench
 from bench.worker.failure import outcome_of
 from bench.worker.fresh import process_age_s, take_turn
+from bench.worker.gate import pass_gate
 from bench.worker.guard import FreshProcessNeededError
 from bench.worker.journal import Journal, MeasuredBeforeError
 from bench.worker.rounds import Clock, run_rounds
@@ -90,7 +92,12 @@ def measure_work(study: StudySpec, work: Work, journal: Journal, clock: Clock, b
         return
     first_step(bench, work.placements, journal)
     to_weigh = [text for text in work.placements if text not in work.weighed]
-    weigh_all(bench, to_weigh, work.plain, journal, clock)
+    plain = work.plain
+    if PLAIN in to_weigh:  # first, since the audit and the others' memory are held against it
+        plain = weigh_all(bench, [PLAIN], plain, journal, clock, [text for text in to_weigh if text in work.missing])
+    if pass_gate(bench, study, [text for text in work.placements if text in work.missing], journal):
+        return  # the study has grown: the next process measures all of it together
+    weigh_all(bench, [t for t in to_weigh if t != PLAIN and t not in journal.failed], plain, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]
     if alive:
         warm_up(bench, alive, study.controls.protocol, journal)

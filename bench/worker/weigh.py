@@ -43,12 +43,15 @@ def weigh_all(
     journal: Journal,
     clock: Clock,
     unmeasured: Sequence[str] | None = None,
-) -> None:
+) -> MemorySample | None:
     """One memory pass each, `none` first: the others are held against it.
 
     Args:
         plain: the sample of `none`, if there is one already.
         unmeasured: what cannot be measured either where the plain model checkpoints by itself; by default `placements`.
+
+    Returns:
+        The sample of `none`, if there is one now.
     """
     for text in sorted(placements, key=lambda text: text != PLAIN):
         if text in journal.failed:
@@ -79,8 +82,9 @@ def weigh_all(
         except PlainReplaysError as error:
             for without_baseline in placements if unmeasured is None else unmeasured:
                 journal.outcome(without_baseline, "error", str(error), "memory")
-            return
+            return None
     bench.restore_state()
+    return plain
 
 
 def _plain_losses(bench: Bench) -> list[float | None]:

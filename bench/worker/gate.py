@@ -1,0 +1,147 @@
+"""The gate of a study: no placement is measured whose replay is not proved to train the same.
+
+A verdict is looked for before it is found: in the study's own records, then in those of studies of the same model
+beside it. Only for what is left does the plain step run, once for all of them.
+
+A placement that is turned away although its state could be put back gets a twin with @restore, which is audited in
+turn. Where the twin is valid it joins the study. It does so before its original's outcome is recorded: a kill at any
+moment leaves either the original still to be judged, or both settled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+from collections.abc import Sequence
+
+from bench.audit.verdict import ATTRIBUTE, HOOK, RNG, STATE
+from bench.placement import PlacementError, placement_id
+from bench.placement.types import Placement
+from bench.records import PLAIN, AuditRecord, OutcomeRecord, Records, read_records, write_study
+from bench.records.audit import verdicts_beside
+from bench.spec import AUTO, GATE, PlacementEntry, StudySpec, audit_key, to_mapping
+from bench.worker.auditing import Auditing, CannotAuditError
+from bench.worker.bench import Bench
+from bench.worker.failure import outcome_of
+from bench.worker.guard import guarded
+from bench.worker.journal import Journal
+
+AUDIT_STAGE = "audit"
+RESTORABLE = (STATE, ATTRIBUTE, RNG, HOOK)
+"""Kinds of fault where state moves twice, so that putting it back may be the cure; the twin's own audit decides."""
+OUT_OF_MEMORY = "oom"
+
+
+def pass_gate(bench: Bench, study: StudySpec, placements: Sequence[str], journal: Journal) -> tuple[str, ...]:
+    """Audits those of `placements` that have no verdict yet. What is not valid has an outcome afterwards.
+
+    Returns:
+        Twins that joined the study, in `study.json`: it is to be read again.
+    """
+    if study.audit != GATE:
+        return ()
+    to_audit = [text for text in placements if text != PLAIN and text not in journal.failed]
+    if not to_audit:
+        return ()
+    gate = _Gate(bench, study, journal)
+    for text in to_audit:
+        gate.judge(text)
+    return gate.close()
+
+
+class _Gate:
+    def __init__(self, bench: Bench, study: StudySpec, journal: Journal) -> None:
+        self._bench = bench
+        self._study = study
+        self._journal = journal
+        records = read_records(journal.directory)
+        self._own = {record.key: record for record in records.of(AuditRecord)}
+        self._beside: dict[str, tuple[str, AuditRecord]] | None = None
+        self._plain_outcome = _outcome_of_plain(records)
+        self._auditing: Auditing | None = None
+        self._twins: list[str] = []
+
+    def judge(self, text: str) -> None:
+        verdict = self._verdict(text)
+        if verdict is None or verdict.is_valid:
+            return
+        self._add_twin(text, verdict)
+        outcome = "unsupported" if verdict.outcome == "unsupported" else "invalid"
+        self._journal.outcome(text, outcome, verdict.reason, AUDIT_STAGE)
+
+    def close(self) -> tuple[str, ...]:
+        if self._auditing is not None:
+            self._auditing.close()
+            self._auditing = None
+            gc.collect()
+        return tuple(self._twins)
+
+    def _verdict(self, text: str, original: str | None = None) -> AuditRecord | None:
+        """Known or found; None where there can be none: the placement failed, or nothing can be held against it.
+        `original` is what the placement is a twin of."""
+        key = audit_key(self._study.controls, text)
+        if key in self._own:
+            return self._own[key]
+        if self._beside is None:
+            found = verdicts_beside(self._journal.directory, self._study.name)
+            self._beside = {record.key: (name, record) for name, record in found}
+        if key in self._beside:
+            name, known = self._beside[key]
+            fields = to_mapping(known)
+            for stamp in ("execution", "process", "unix_time_s"):
+                del fields[stamp]
+            fields |= {"reused_from": known.reused_from or name, "findings": known.findings, "notes": known.notes}
+            self._own[key] = self._journal.write(AuditRecord, **fields)
+        elif self._plain_outcome in (None, OUT_OF_MEMORY):
+            self._audit(text, key, original)
+        return self._own.get(key)
+
+    def _audit(self, text: str, key: str, original: str | None) -> None:
+        if self._auditing is None:
+            plain_fits = self._plain_outcome is None
+            self._auditing = Auditing(self._bench, self._study.controls, plain_fits=plain_fits)
+        auditing = self._auditing
+
+        def audit() -> None:
+            try:
+                verdict = auditing.verdict(text)
+            except CannotAuditError:
+                return  # the frontier says which placements were not audited
+            fields = to_mapping(verdict) | {"findings": tuple(to_mapping(f) for f in verdict.findings)}
+            self._own[key] = self._journal.write(AuditRecord, key=key, **fields | {"notes": verdict.notes})
+
+        if original is None:
+            guarded(self._bench, self._journal, AUDIT_STAGE, text, audit)
+            return
+        self._journal.starting(AUDIT_STAGE, original)  # the study does not have the twin yet
+        try:
+            audit()
+        except Exception as error:
+            why = outcome_of(error)[1]
+        else:
+            return
+        print(f"bench.worker: {text} cannot be audited: {why}", file=sys.stderr)
+        self._bench.recover()
+
+    def _add_twin(self, text: str, verdict: AuditRecord) -> None:
+        if self._study.restore != AUTO or not verdict.findings or verdict.findings[0]["kind"] not in RESTORABLE:
+            return
+        try:
+            twin = Placement.parse(text).restored().text
+        except PlacementError:
+            return  # its regions cannot be restored
+        known = {entry.text for entry in self._study.placements}
+        if twin in known:
+            return
+        of_twin = self._verdict(twin, original=text)
+        if of_twin is None or not of_twin.is_valid:
+            return
+        entry = PlacementEntry(text=twin, id=placement_id(twin), generators=(f"twin of {text}",), twin_of=text)
+        self._study = dataclasses.replace(self._study, placements=(*self._study.placements, entry))
+        write_study(self._journal.directory, self._study)
+        self._twins.append(twin)
+
+
+def _outcome_of_plain(records: Records) -> str | None:
+    return next((o.outcome for o in records.of(OutcomeRecord) if o.placement == PLAIN), None)

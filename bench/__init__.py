@@ -1,6 +1,7 @@
 """Boundary Bench: where to put activation-checkpoint boundaries, measured.
 
-`from bench import Placement, apply, measure` is what a training script needs; all load only when asked for.
+`from bench import Placement, apply, audit_replay, measure` is what a training script needs; all load only when asked
+for. `from bench.audit.testing import assert_valid_replay` is for its tests.
 """
 
 import importlib
@@ -8,8 +9,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
-_PUBLIC = {"Placement": "bench.placement", "PlacementError": "bench.placement", "apply": "bench.placement"}
-__all__ = ["Placement", "PlacementError", "apply", "measure"]  # found by __getattr__
+_PUBLIC = {
+    "Placement": "bench.placement",
+    "PlacementError": "bench.placement",
+    "apply": "bench.placement",
+    "audit_replay": "bench.audit",
+}
+__all__ = ["Placement", "PlacementError", "apply", "audit_replay", "measure"]  # found by __getattr__
 
 
 def __getattr__(name: str) -> Any:

@@ -41,7 +41,7 @@ OPTION_NAMES = (
         "target",
         "real",
     ),
-    *("tracker", "study", "port", "results", "out"),
+    *("trials", "steps", "tracker", "study", "port", "results", "out"),
 )
 """What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "tracker.uri")

@@ -38,6 +38,9 @@ WIDE = 92
 FORECAST_FROM, BOTH_FROM, ERROR_FROM = 88, 98, 108
 """Columns from which there is room for the forecast peak, for the share of the reference's peak beside it, and for the
 error of the forecast; larger errors are notes."""
+AUDIT_FROM = 114
+"""Columns from which there is room for the verdict on the replay; what is invalid is told below at any width."""
+AUDIT_WORDS = {"valid": "bit", "valid-within-tolerance": "tol"}
 FORECAST_OF_NONE = "none\u2217"
 
 
@@ -77,6 +80,7 @@ class Scored:
             forecast=has_forecast,
             error=has_forecast and options.max_width >= ERROR_FROM,
             share=options.max_width >= (BOTH_FROM if has_forecast else WIDE),
+            audit=options.max_width >= AUDIT_FROM and any(trial.audit for trial in self.trials),
         )
         yield _scored_table(self, shown)
         yield _small(_legend(self.frontier, shown))
@@ -90,6 +94,7 @@ class Shown:
     error: bool
     share: bool
     """Of the reference's peak."""
+    audit: bool
 
 
 def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> RenderableType:
@@ -151,7 +156,13 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
         ("its\nerror", shown.error),
         (f"of\n{of_what}", shown.share),
     )
-    for header in (*(header for header, is_shown in optional if is_shown), "saved", "replay", "sure"):
+    for header in (
+        *(header for header, is_shown in optional if is_shown),
+        "saved",
+        "replay",
+        "sure",
+        *(["valid"] if shown.audit else []),
+    ):
         table.add_column(header, justify="right", no_wrap=True)
     for index, trial in enumerate(trials):
         is_reference = trial.placement == frontier.reference
@@ -170,6 +181,7 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
             share_text(saving_share(trial, weighed_against)),
             share_text(replay_share(trial, reference)),
             share_text(trial.frontier_confidence, decimals=0),
+            *([AUDIT_WORDS.get(trial.audit or "", ABSENT)] if shown.audit else []),
             style="bold" if on_frontier else "",
             end_section=index + 1 == len(frontier.frontier) < len(trials),
         )
@@ -191,6 +203,8 @@ def _legend(frontier: Frontier, shown: Shown) -> str:
         "replay: replayed FLOPs over the reference's step",
         "sure: resamples in which it is on the frontier",
     ]
+    if shown.audit:
+        parts.append("valid: replay equal to the bit, or within the plain step's own tolerance")
     return "; ".join(parts)
 
 

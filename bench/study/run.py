@@ -91,7 +91,9 @@ def extend(there: StudySpec, asked: StudySpec) -> StudySpec:
     for entry in asked.placements:
         known = labels.get(entry.text)
         generators = tuple(dict.fromkeys((*(known.generators if known else ()), *entry.generators)))
-        labels[entry.text] = dataclasses.replace(entry, generators=generators)
+        labels[entry.text] = dataclasses.replace(
+            entry, generators=generators, twin_of=entry.twin_of or (known.twin_of if known else None)
+        )
     return dataclasses.replace(asked, placements=tuple(labels.values()))
 
 

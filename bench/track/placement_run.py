@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from bench.frontier.types import Frontier, Trial
-from bench.spec import Controls, StudySpec
+from bench.records import AuditRecord
+from bench.spec import Controls, StudySpec, to_mapping
 from bench.track.content import MAX_PARAM_VALUE, MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.tags import KIND, PARENT_RUN, PLACEMENT_ID, PLACEMENT_KIND, STUDY_IDENTITY
 from bench.track.times import StudyTimes
 
 MIB = 2**20
+AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF = "audit/outcome", "audit/kinds", "audit/twin_of"
+EVIDENCE_FILE = "audit.json"
+"""Artifact of a placement's run: its verdict with all findings and the first op that differed."""
 
 
 def placement_content(
-    trial: Trial, study: StudySpec, frontier: Frontier, times: StudyTimes, *, identity: str, parent_run_id: str
+    trial: Trial,
+    study: StudySpec,
+    frontier: Frontier,
+    times: StudyTimes,
+    *,
+    identity: str,
+    parent_run_id: str,
+    audit: AuditRecord | None = None,
 ) -> RunContent:
-    """What the child run of `trial` holds; one that is not `ok` holds no metric at all."""
+    """What the child run of `trial` holds; one that is not `ok` holds no metric at all. `audit` is its last verdict."""
     placement, placement_texts = fitted("placement", trial.placement, MAX_PARAM_VALUE, trial.id)
     reason, reason_texts = fitted("reason", trial.reason, MAX_TAG_VALUE, trial.reason[:200])
     generators, generator_texts = fitted(
@@ -40,10 +52,26 @@ def placement_content(
             "generators": generators,
         }
         | _judged(trial)
+        | _audited(trial)
         | ({"reason": reason} if reason else {})
         | ({"git_commit": commit} if commit else {}),
-        texts=placement_texts | reason_texts | generator_texts | control_texts,
+        texts=placement_texts | reason_texts | generator_texts | control_texts | _evidence(audit),
     )
+
+
+def _audited(trial: Trial) -> dict[str, str]:
+    """`tags."audit/outcome" = 'invalid'`. A placement that was not audited has none of them."""
+    if trial.audit is None:
+        return {}
+    kinds = {AUDIT_KINDS: " ".join(trial.audit_kinds)} if trial.audit_kinds else {}
+    twin = {TWIN_OF: trial.twin_of[:MAX_TAG_VALUE]} if trial.twin_of else {}
+    return {AUDIT_OUTCOME: trial.audit} | kinds | twin
+
+
+def _evidence(audit: AuditRecord | None) -> dict[str, str]:
+    if audit is None:
+        return {}
+    return {EVIDENCE_FILE: json.dumps(to_mapping(audit), indent=2, ensure_ascii=False) + "\n"}
 
 
 def _judged(trial: Trial) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.frontier.types import Frontier
+from bench.records import AuditRecord, read_records
 from bench.spec import StudySpec
 from bench.track.connect import open_client
 from bench.track.errors import TrackError
@@ -78,7 +80,10 @@ def _publish(
     parent = keep_or_create(client, experiment_id, parents[0] if parents else None, whole)
     parent_run_id = parent.info.run_id
     children = [run for run in runs if run.data.tags.get(KIND) == PLACEMENT_KIND]
-    changes = _publish_placements(client, experiment_id, children, study, frontier, times, identity, parent_run_id)
+    audits = {record.placement: record for record in read_records(directory).of(AuditRecord)}
+    changes = _publish_placements(
+        client, experiment_id, children, study, frontier, times, audits, identity, parent_run_id
+    )
     # Last, so that a parent that claims to be whole has all its children.
     fill(client, parent, whole)
     return Published(
@@ -100,6 +105,7 @@ def _publish_placements(
     study: StudySpec,
     frontier: Frontier,
     times: StudyTimes,
+    audits: Mapping[str, AuditRecord],
     identity: str,
     parent_run_id: str,
 ) -> Counter[str]:
@@ -107,7 +113,15 @@ def _publish_placements(
     changes: Counter[str] = Counter()
     wanted = {trial.id: trial for trial in frontier.trials if trial.outcome != PENDING}
     for trial in wanted.values():
-        content = placement_content(trial, study, frontier, times, identity=identity, parent_run_id=parent_run_id)
+        content = placement_content(
+            trial,
+            study,
+            frontier,
+            times,
+            identity=identity,
+            parent_run_id=parent_run_id,
+            audit=audits.get(trial.placement),
+        )
         before = existing.get(trial.id)
         changed = fill(client, keep_or_create(client, experiment_id, before, content), content)
         changes[CREATED if before is None else UPDATED if changed else UNCHANGED] += 1

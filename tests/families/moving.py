@@ -63,8 +63,20 @@ class Moving(nn.Module):
         return x
 
 
-def build(*, layers: int = 4, width: int = 16, moves: str = "", limit: int = 0) -> nn.Module:
-    """`limit`: rows of a batch above which the plain model runs out of memory; 0 for none."""
+def build(
+    *,
+    layers: int = 4,
+    width: int = 16,
+    moves: str = "",
+    limit: int = 0,
+    heads: int = 1,
+    vocabulary: int = 1,
+    positions: int = 1,
+    dropout: float = 0.0,
+    attention: str = "",
+) -> nn.Module:
+    """`limit`: rows of a batch above which the plain model runs out of memory; 0 for none. The last five are GPT-2's,
+    so that `model=gpt2-tiny model.target=tests.families.moving` runs it."""
     return Moving(layers, width, moves, limit).train()
 
 

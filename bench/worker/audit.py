@@ -1,0 +1,105 @@
+"""`python -m bench.worker.audit`: placements as JSON on stdin, their verdicts on the last line of stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from bench.audit.options import AuditOptions
+from bench.audit.verdict import UNSUPPORTED, Verdict
+from bench.measure import is_out_of_memory
+from bench.placement import PlacementError
+from bench.spec import Controls, SpecError, from_mapping, to_mapping
+from bench.step import describe_error
+from bench.step.build import BACKWARD
+from bench.worker.auditing import Auditing, CannotAuditError
+from bench.worker.bench import Bench
+from bench.worker.effect import replayed_modules
+from bench.worker.setup import die_with_parent, set_up_process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    controls: Controls
+    placements: tuple[str, ...]
+    """Canonical texts."""
+    options: AuditOptions
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """What `bench.study.auditing.Audited` holds.
+
+    Raises:
+        SpecError: the step cannot be built, or fits with no batch.
+    """
+    device = set_up_process(request.controls)
+    bench = Bench(request.controls, device, request.placements)
+    auditing = Auditing(bench, request.controls, plain_fits=_took_a_step(bench), options=request.options)
+    try:
+        return {"verdicts": [to_mapping(_verdict(auditing, text, request.options)) for text in request.placements]}
+    except CannotAuditError as error:
+        raise SpecError(str(error)) from None
+
+
+def _took_a_step(bench: Bench) -> bool:
+    """One plain step, which makes the optimizer's state; whether it fits.
+
+    Raises:
+        SpecError: the plain model replays by itself.
+    """
+    is_backward = [False]
+
+    def note_phase(phase: str) -> None:
+        is_backward[0] = phase == BACKWARD
+
+    try:
+        with replayed_modules(bench.step.model, is_backward) as found:
+            bench.step.run(note_phase)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            return True  # what the plain step raises is part of the verdict
+        bench.recover()
+        return False
+    if found:
+        raise SpecError(f"model: it replays {found[0]} by itself; turn its own checkpointing off")
+    bench.keep_state()
+    return True
+
+
+def _verdict(auditing: Auditing, placement: str, options: AuditOptions) -> Verdict:
+    try:
+        return auditing.verdict(placement)
+    except (CannotAuditError, PlacementError):
+        raise
+    except Exception as error:  # the model's code ran; the others have their verdicts all the same
+        return Verdict(
+            outcome=UNSUPPORTED,
+            placement=placement,
+            findings=(),
+            trials=0,
+            differing=0,
+            tolerance=0.0,
+            steps=options.steps,
+            first_difference=None,
+            notes=(f"the audit broke: {describe_error(error)}",),
+        )
+
+
+def main() -> int:
+    die_with_parent()
+    try:
+        told = answer(from_mapping(Request, json.load(sys.stdin)))
+    except (SpecError, PlacementError) as error:
+        told = {"error": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        told = {"error": f"the step cannot be audited: {describe_error(error)}"}
+    print(json.dumps(told, allow_nan=False))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

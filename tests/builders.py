@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.records import (
+    AuditRecord,
     ExecutionStarted,
     MemorySample,
     OutcomeRecord,
@@ -86,6 +87,7 @@ def make_records(
     stopped: str | None = "tight",
     torn_round: int | None = None,
     first_round: int = 0,
+    audited: bool = True,
 ) -> Records:
     """What one process of one execution writes. Join several processes or executions with `join_records`.
 
@@ -98,6 +100,7 @@ def make_records(
         stopped: reason of the Stopped record at the end; None leaves it out, as a kill would.
         torn_round: this round has its samples but was never done.
         first_round: number of the first round; rounds of one execution are numbered through.
+        audited: whether every weighed placement but `none` has a valid verdict.
     """
     times, peaks, outcomes = times or {}, peaks or {}, outcomes or {}
     origin: dict[str, Any] = {
@@ -110,6 +113,7 @@ def make_records(
     entries: list[Record] = [
         ExecutionStarted(**origin, placements=placements, environment={"capacity_bytes": CAPACITY_BYTES})
     ]
+    entries += (_valid(origin, placement) for placement in peaks if audited and placement != "none")
     entries += (_memory(origin, placement, peak) for placement, peak in peaks.items())
     for number in range(rounds):
         in_round = ((p, of_placement[number]) for p, of_placement in times.items() if number < len(of_placement))
@@ -135,6 +139,19 @@ def make_records(
             )
         )
     return Records(entries=tuple(entries))
+
+
+def _valid(origin: dict[str, Any], placement: str) -> AuditRecord:
+    return AuditRecord(
+        **origin,
+        placement=placement,
+        key=f"key-{placement}",
+        outcome="valid",
+        trials=1,
+        differing=0,
+        tolerance=0,
+        steps=2,
+    )
 
 
 def join_records(*records: Records, damaged_lines: Sequence[int] = ()) -> Records:

@@ -11,7 +11,10 @@ from bench.records import Records
 from bench.spec import OUTCOMES
 from tests.builders import RoundTime, join_records, make_records, make_study
 
-NO_NUMBERS = {"outcome", "reason", "placement", "id", "generators", "rounds", "executions", "on_frontier"}
+NO_NUMBERS = {
+    *("outcome", "reason", "placement", "id", "generators", "rounds", "executions", "on_frontier"),
+    *("audit", "audit_kinds", "audit_note"),
+}
 
 
 def trial_of(placement: str, records: Records) -> Trial:

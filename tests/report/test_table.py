@@ -175,3 +175,16 @@ def test_savings_rest_on_the_forecast_of_none_where_it_does_not_fit_and_say_so()
 
 def test_an_empty_study_says_so() -> None:
     assert "The study has no placement yet." in text_of(frontier_of())
+
+
+def test_the_verdict_on_the_replay_has_a_column_where_there_is_room() -> None:
+    audits = {"none": None, "transformer.h.0..11:each": "valid-within-tolerance"}
+    frontier = gpt2_eight()
+    trials = tuple(dataclasses.replace(t, audit=audits.get(t.placement, "valid")) for t in frontier.trials)
+    wide = text_of(dataclasses.replace(frontier, trials=trials))
+    cells = {label: row_of(wide, label).split()[-1] for label in ("none", "h.0..11:each", "h.0..11:every.2")}
+    assert cells == {"none": "–", "h.0..11:each": "tol", "h.0..11:every.2": "bit"}
+    assert "valid: replay equal to the bit" in wide
+    narrow = text_of(dataclasses.replace(frontier, trials=trials), width=90)
+    assert row_of(narrow, "h.0..11:every.2").split()[-1] == "%"
+    assert "valid: replay" not in narrow

@@ -25,6 +25,10 @@ from bench.records import read_records, read_study, study_path, write_study
 from bench.records.directory import STUDY_FILE
 from bench.records.lock import study_lock
 from bench.spec import (
+    AUDITS,
+    AUTO,
+    GATE,
+    RESTORES,
     Caps,
     ChainInfo,
     PlacementEntry,
@@ -64,6 +68,8 @@ def measure(
     protocol: Mapping[str, object] | None = None,
     time_cap_s: float | None = TIME_CAP_S,
     reference: str | None = None,
+    audit: str = GATE,
+    restore: str = AUTO,
     plots: bool = True,
     watch: Watch | None = None,
 ) -> OwnStudy:
@@ -89,6 +95,10 @@ def measure(
         protocol: fields of `bench.spec.ProtocolSpec` that differ from its defaults, such as `rounds_max`.
         time_cap_s: wall seconds of measuring; None for no cap.
         reference: the placement that ratios are relative to; None is `none` where it fits.
+        audit: `gate` proves each placement's replay before it is measured, and turns away what trains otherwise; `off`
+            measures it all.
+        restore: `auto` measures the twin with @restore of a placement that was turned away, where that one is valid;
+            `off` does not.
         plots: draws them into the study, where matplotlib and seaborn are installed.
         watch: gets `bench.study.Progress` events; None prints to stderr.
 
@@ -110,6 +120,9 @@ def measure(
             f"model: {compiled[0] or 'it'} is compiled; a placement changes its forward, so that each sample would "
             "compile anew; measure the plain model"
         )
+    for option, asked, allowed in (("audit", audit, AUDITS), ("restore", restore, RESTORES)):
+        if asked not in allowed:
+            raise SpecError(f"{option}: {asked!r} is not one of {', '.join(allowed)}")
     device = _device(model)
     chain_infos = default_chains(model) if chains is None else tuple(chains)
     entries, reference_text = _placements(placements, chain_infos, reference)
@@ -145,6 +158,8 @@ def measure(
         placements=entries,
         chains=chain_infos,
         caps=caps,
+        audit=audit,
+        restore=restore,
         reference=reference_text,
     )
     directory = study_path(Path(results), study)

@@ -19,7 +19,8 @@ PREPARED = Path(__file__).parents[2] / "results" / "prepared"
 def write_prepared(folder: Path, **changed: object) -> Path:
     controls = to_mapping(toy_controls())
     controls["facts"] = None
-    data = {"controls": controls, "placements": {"none": True, "each": True}, "caps": {"time_cap_s": 60.0}} | changed
+    data = {"controls": controls, "placements": {"none": True, "each": True}, "caps": {"time_cap_s": 60.0}}
+    data |= {"audit": "off"} | changed  # the toy counts its own passes, which is state that moves
     path = folder / "prepared.json"
     path.write_text(json.dumps(data))
     return path

@@ -35,6 +35,7 @@ def write_prepared(folder: Path, **against: Any) -> Path:
         "controls": to_mapping(toy_controls()) | {"facts": None},
         "placements": {"explicit": ["none", EACH]},
         "caps": {"time_cap_s": 60.0},
+        "audit": "off",  # the toy counts its own passes, which is state that moves
         "against": {"forecast": "forecast.json", "record": ["none", EACH]} | against,
     }
     path = folder / "prepared.json"

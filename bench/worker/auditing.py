@@ -39,6 +39,7 @@ class Auditing:
         self._sizes = _sizes(bench, controls, plain_fits)
         self._plain: PlainSide | None = None
         self._note = ""
+        self._too_large = "an audit" if plain_fits else "the plain step"
 
     def verdict(self, placement: str) -> Verdict:
         """
@@ -92,7 +93,7 @@ class Auditing:
         step = self._bench.step
         step.batches = reduced_batches(step, whole, size)
         self._note = (
-            f"audited with one micro-batch of {size}, since the plain step at {whole.micro_batch}"
+            f"audited with one micro-batch of {size}, since {self._too_large} at {whole.micro_batch}"
             + (f" × {whole.accumulation}" if whole.accumulation > 1 else "")
             + " does not fit"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import TreeSpec, tree_flatten
 
+from bench.placement.forwards import forwards_wrapped
 from bench.placement.restore import state_put_back
 
 IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, slice)
@@ -124,20 +125,9 @@ class _Recording:
         return outputs
 
 
-@contextmanager
-def _recorded(model: nn.Module, units: Collection[str], recorder: _Recorder) -> Iterator[None]:
+def _recorded(model: nn.Module, units: Collection[str], recorder: _Recorder) -> AbstractContextManager[None]:
     modules = [(unit, model.get_submodule(unit)) for unit in units]
-    before = [vars(module).get("forward") for _, module in modules]
-    for unit, module in modules:
-        module.forward = _Recording(recorder, unit, module.forward)
-    try:
-        yield
-    finally:
-        for (_, module), forward in zip(modules, before, strict=True):
-            if forward is None:
-                del module.forward
-            else:
-                module.forward = forward
+    return forwards_wrapped(modules, lambda unit, _, forward: _Recording(recorder, unit, forward))
 
 
 @contextmanager

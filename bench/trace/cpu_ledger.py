@@ -1,12 +1,12 @@
-"""The ledger of a real step on the CPU: the allocator's own events, as the profiler hears of them, joined by address.
+"""The ledger of a real step on the CPU: the allocator's events are those that the profiler hears of.
 
-So memory that only a kernel sees is there too. Blocks from before the recording are released unheard; therefore the
+Blocks from before the recording are released unheard; therefore the
 profiler watches one step before the one that is read (as `bench.measure.memory_cpu` does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,34 +15,26 @@ from torch.profiler import ProfilerActivity, profile
 
 from bench.measure.memory_cpu import allocator_events
 from bench.trace.blocks import Blocks, block
+from bench.trace.ledger import AllocatorLedger, Key, Tick
 from bench.trace.log import REMAINDER, Storage
-from bench.trace.recorder import Key, Tick, described
 
 MARK = "bench.tick"
 
 
-class CpuLedger:
+class CpuLedger(AllocatorLedger):
     """Enter `watching()` around both steps, and call `begin` between them."""
 
+    device_type = "cpu"
+
     def __init__(self) -> None:
+        super().__init__()
         self._ticks = 0
-        self._persistent: list[tuple[Key, Storage]] = []
         self._profile: profile | None = None
-        self._blocks: Blocks | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as self._profile:
             yield
-
-    def begin(self, persistent: Iterable[tuple[str, str, torch.Tensor]]) -> None:
-        """`persistent`: (role, name, tensor) of what is there before the step that is read."""
-        for role, name, tensor in persistent:
-            key = self.key(tensor)
-            if key is not None:
-                size = tensor.untyped_storage().nbytes()
-                self._persistent.append((key, described(block(size, role=role, name=name), tensor)))
-        self.tick()
 
     def tick(self) -> Tick:
         with torch._C._profiler._RecordFunctionFast(MARK):
@@ -50,30 +42,10 @@ class CpuLedger:
         self._ticks += 1
         return self._ticks - 1
 
-    def key(self, tensor: torch.Tensor) -> Key | None:
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-            return None
-        return tensor.untyped_storage().data_ptr() or None
-
-    def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
-        pass  # what its kernel took is among the events
-
-    def events(self, tick: Tick) -> int:
-        return self._read().before_tick[tick]
-
-    def storage(self, key: Key, tick: Tick) -> int | None:
-        return self._read().owner(key, self.events(tick))
-
-    def blocks(self) -> tuple[list[Storage], list[int]]:
-        read = self._read()
-        return read.storages(), read.events
-
-    def _read(self) -> Blocks:
-        if self._blocks is None:
-            if self._profile is None:
-                raise RuntimeError("nothing was watched")
-            self._blocks = _blocks(allocator_events(self._profile, MARK), self._persistent)
-        return self._blocks
+    def _joined(self) -> Blocks:
+        if self._profile is None:
+            raise RuntimeError("nothing was watched")
+        return _blocks(allocator_events(self._profile, MARK), self._persistent)
 
 
 def _blocks(recorded: Sequence[Any], persistent: Sequence[tuple[Key, Storage]]) -> Blocks:

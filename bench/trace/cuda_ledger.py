@@ -1,4 +1,4 @@
-"""The ledger of a real step on CUDA: the caching allocator's own history, joined by address.
+"""The ledger of a real step on CUDA: the caching allocator's events are its own history.
 
 Sizes are those requested: the history tells no others. What rounding and blocks that could not be split take on top
 is the difference between the peaks of allocated and of requested bytes, which the allocator counts itself.
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from bench.trace.blocks import Blocks, block
+from bench.trace.ledger import AllocatorLedger, Key, Tick
 from bench.trace.log import LIBRARY, Storage
-from bench.trace.recorder import Key, Tick, described
 
 MAX_EVENTS = 1_000_000
 """Of the history. A step of 100 blocks has some 50,000."""
@@ -22,17 +22,18 @@ ALLOCATED, RELEASED = "alloc", "free_requested"
 """Actions that the allocator's count of allocated bytes follows (torch.cuda.memory._snapshot)."""
 
 
-class CudaLedger:
+class CudaLedger(AllocatorLedger):
     """Enter `watching()` around the step, after one that has warmed workspaces, and call `begin` first of all in it."""
 
+    device_type = "cuda"
+
     def __init__(self, device: torch.device) -> None:
+        super().__init__()
         self._device = device
         self._index = device.index if device.index is not None else torch.cuda.current_device()
         self._ticks: list[int] = []
-        self._persistent: list[tuple[Key, Storage]] = []
         self._before: list[tuple[Key, int]] = []
         self._entries: list[Mapping[str, Any]] = []
-        self._blocks: Blocks | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -46,14 +47,8 @@ class CudaLedger:
             torch.cuda.memory._record_memory_history(None)
 
     def begin(self, persistent: Iterable[tuple[str, str, torch.Tensor]]) -> None:
-        """`persistent`: (role, name, tensor) of what is there before the step that is read."""
-        for role, name, tensor in persistent:
-            key = self.key(tensor)
-            if key is not None:
-                size = tensor.untyped_storage().nbytes()
-                self._persistent.append((key, described(block(size, role=role, name=name), tensor)))
         self._before = list(active_blocks(torch.cuda.memory._snapshot(self._device)["segments"], self._index))
-        self.tick()
+        super().begin(persistent)
 
     def tick(self) -> Tick:
         """Host-side counters alone; the device is not asked for anything."""
@@ -61,28 +56,8 @@ class CudaLedger:
         self._ticks.append(counts["allocated"] + counts["freed"])
         return len(self._ticks) - 1
 
-    def key(self, tensor: torch.Tensor) -> Key | None:
-        if tensor.device.type != "cuda" or tensor.layout != torch.strided:
-            return None
-        return tensor.untyped_storage().data_ptr() or None
-
-    def ran(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
-        pass  # what its kernel took is among the events
-
-    def events(self, tick: Tick) -> int:
-        return self._read().before_tick[tick]
-
-    def storage(self, key: Key, tick: Tick) -> int | None:
-        return self._read().owner(key, self.events(tick))
-
-    def blocks(self) -> tuple[list[Storage], list[int]]:
-        read = self._read()
-        return read.storages(), read.events
-
-    def _read(self) -> Blocks:
-        if self._blocks is None:
-            self._blocks = blocks_of(self._entries, self._ticks, self._before, self._persistent)
-        return self._blocks
+    def _joined(self) -> Blocks:
+        return blocks_of(self._entries, self._ticks, self._before, self._persistent)
 
 
 def active_blocks(segments: Sequence[Mapping[str, Any]], device: int) -> Iterator[tuple[int, int]]:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from bench.trace.ledger import Key, Tick, described, tensors_of
 from bench.trace.log import NOWHERE, Storage
-from bench.trace.recorder import Key, Tick, described, tensors_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import torch
@@ -15,13 +14,13 @@ from bench.trace.cpu_ledger import CpuLedger
 from bench.trace.cuda_ledger import CudaLedger
 from bench.trace.fake_ledger import FakeLedger, Workspace
 from bench.trace.log import StepLog
-from bench.trace.recorder import Ledger, Recorder
+from bench.trace.recorder import Recorder
 
 
 def record_real_step(step: Step, placement: str, wiring: Wiring | None, *, model: str) -> StepLog:
     """The second of two steps under `placement`; both change weights and optimizer state as any step does."""
     ledger = CudaLedger(step.device) if step.device.type == "cuda" else CpuLedger()
-    recorder = _recorder(step, ledger)
+    recorder = Recorder(step, ledger)
     with ExitStack() as around:
         around.enter_context(recorder.modules_named())
         around.enter_context(apply(step.model, placement, wiring=wiring))
@@ -44,19 +43,7 @@ def record_fake_step(
 ) -> StepLog:
     """One step of a step that was built, and has run once, under the FakeTensorMode that is entered now."""
     ledger = FakeLedger(step.device.type, roles(step), workspace)
-    recorder = _recorder(step, ledger)
+    recorder = Recorder(step, ledger)
     with recorder.modules_named(), apply(step.model, placement, wiring=wiring), recorder.recording():
         step.run(recorder.on_phase)
     return recorder.log(model=model, placement=placement, device=str(step.device), is_fake=True)
-
-
-def _recorder(step: Step, ledger: Ledger) -> Recorder:
-    return Recorder(step.model, ledger, watched_parameters=_trained(step))
-
-
-def _trained(step: Step) -> Iterator[torch.Tensor]:
-    seen: set[int] = set()
-    for parameter in (*step.model.parameters(), *(p for g in step.optimizer.param_groups for p in g["params"])):
-        if id(parameter) not in seen:
-            seen.add(id(parameter))
-            yield parameter

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
+from bench.placement.forwards import forwards_wrapped
 from bench.step import Step
 from bench.step.interface import BACKWARD, FORWARD
 from bench.step.state import roles
 from bench.trace.fake_ledger import FakeLedger, Workspace
+from bench.trace.ledger import Key, Tick
 from bench.trace.log import StepLog
-from bench.trace.recorder import Key, Recorder, Tick
+from bench.trace.recorder import Recorder
 from bench.trace.sums import heirs_of_sums
 from bench.trace.values import VALUE
 
@@ -143,12 +145,7 @@ class _Ledger(FakeLedger):
 class _SavedRecorder(Recorder):
     def __init__(self, step: Step, workspace: Workspace | None) -> None:
         self._fake_ledger = _Ledger(step.device.type, roles(step), workspace)
-        trained = (*step.model.parameters(), *(p for group in step.optimizer.param_groups for p in group["params"]))
-        super().__init__(
-            step.model,
-            self._fake_ledger,
-            watched_parameters={id(parameter): parameter for parameter in trained}.values(),
-        )
+        super().__init__(step, self._fake_ledger)
         self.num_forwards = 0
         self._is_blind = False
         self._packed = 0
@@ -158,7 +155,7 @@ class _SavedRecorder(Recorder):
 
     def on_phase(self, phase: str) -> None:
         self.num_forwards += phase == FORWARD
-        self._note(PHASE, len(self._phases))
+        self._note(PHASE, len(self._seen.phases))
         super().on_phase(phase)
 
     def __torch_dispatch__(
@@ -166,9 +163,9 @@ class _SavedRecorder(Recorder):
     ) -> Any:
         if self._is_blind:
             return func(*args, **(kwargs or {}))
-        before = len(self._ops)
+        before = len(self._seen.ops)
         result = super().__torch_dispatch__(func, types, args, kwargs)
-        if len(self._ops) > before:
+        if len(self._seen.ops) > before:
             self._note(OP, before)
         return result
 
@@ -206,20 +203,10 @@ class _SavedRecorder(Recorder):
         self._fake_ledger.stand_in(alike, key, lambda: self._note(FORGET, held.index))
         return alike
 
-    @contextmanager
-    def calls_noted(self) -> Iterator[None]:
+    def calls_noted(self) -> AbstractContextManager[None]:
         """Calls of modules are seen where a region would see them: inside the hooks, around the forward."""
-        wrapped = [(name, module, vars(module).get("forward")) for name, module in self._model.named_modules() if name]
-        for name, module, _ in wrapped:
-            module.forward = self._noting(name, module.forward)
-        try:
-            yield
-        finally:
-            for _, module, own in wrapped:
-                if own is None:
-                    del module.forward
-                else:
-                    module.forward = own
+        units = ((name, module) for name, module in self._model.named_modules() if name)
+        return forwards_wrapped(units, lambda name, _, forward: self._noting(name, forward))
 
     def recorded(self, model: str, device: str) -> Recording:
         ledger = self._fake_ledger

@@ -23,7 +23,7 @@ from bench.measure.memory_cpu import allocator_events
 from bench.measure.ops import UncountedOpError, count_flops
 from bench.trace.blocks import Blocks
 from bench.trace.fake_ledger import KernelBlocks
-from bench.trace.recorder import tensors_of
+from bench.trace.ledger import tensors_of
 from bench.trace.values import known_value
 
 aten = torch.ops.aten

@@ -74,17 +74,9 @@ class Forecaster:
         self._allocator = allocator or ExactAllocator()
         self._workspace = workspace
         self._wiring: Wiring | None = None
-        self._plain_log: StepLog | None = None
         self._held_log: StepLog | None = None
-        """The plain step's as well, but it does not know the forward op behind each of backward's."""
+        """The plain step's, but it does not know the forward op behind each of backward's."""
         self._rearranger: Rearranger | CannotRearrangeError | None = None
-
-    @property
-    def plain_log(self) -> StepLog:
-        """The step of placement `none`."""
-        if self._plain_log is None:
-            self._plain_log = self._record("none")
-        return self._plain_log
 
     def by_fake_step(self, placement: str | Placement) -> tuple[Forecast, StepLog]:
         """Runs a whole step.
@@ -95,8 +87,6 @@ class Forecaster:
         """
         placement = _parsed(placement)
         log = self._record(placement.text, self._wiring_of(placement))
-        if not placement.regions:
-            self._plain_log = log
         return forecast_from_log(log, self._allocator), log
 
     def fast(self, placement: str | Placement) -> Forecast:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from bench.trace.log import StepLog
-
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
@@ -40,9 +38,3 @@ class ExactAllocator:
         line = list(accumulate((sizes[e - 1] if e > 0 else -sizes[-e - 1] for e in events), initial=start))
         most = max(line)
         return Peaks(allocated_bytes=most, at_event=line.index(most), persistent_bytes=start)
-
-
-def peaks_of(log: StepLog, allocator: Allocator) -> Peaks:
-    """What the allocator would report of a recorded step."""
-    persistent = [s.size_bytes for s in log.storages if s.birth is None]
-    return allocator.peaks(persistent, [s.size_bytes for s in log.storages], log.events)

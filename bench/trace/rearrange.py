@@ -74,10 +74,14 @@ class Rearranger:
         """Raises CannotRearrangeError."""
         entries = entries_of(self._script, placement)
         run = self._run(entries, hooks_take_nothing=False)
+        found = self._unwatched(run)
         if run.has_escaped:
-            shortest = self._run(entries, hooks_take_nothing=True)
-            if _peak(run) != _peak(shortest):
+            shortest = self._unwatched(self._run(entries, hooks_take_nothing=True))
+            if _peak(found) != _peak(shortest):
                 raise CannotRearrangeError("the peak hangs on how long hooks hold what they take out of replays")
+        return found
+
+    def _unwatched(self, run: Run) -> Rearranged:
         try:
             events, before = events_in_place(run.events, self._sums)
         except ValueError:
@@ -97,8 +101,8 @@ class Rearranger:
         return run
 
 
-def _peak(run: Run) -> int:
-    return max(_line(run.events, run.sizes), default=0)
+def _peak(step: Rearranged) -> int:
+    return max(_line(step.events, step.sizes), default=0)
 
 
 def _line(events: Sequence[int], sizes: Sequence[int]) -> list[int]:

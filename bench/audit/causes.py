@@ -10,14 +10,15 @@ its first pass is looked at, and at its first differing op these are asked in tu
 4. Did Python state differ at the two entries? What a hook changed is hook; what lies outside modules external; a
    module's own attribute; a value of a class or module that moved between the passes control, by a pass external. What
    the replay left as the first pass had left it comes last: it was written, not counted.
-5. Nothing explains it: other ops ran (control), or the same op on the same tensors was given another number (external).
+5. Nothing explains it: the replay raised (error), other ops ran (control), or the same op on the same tensors was given
+   another number (external).
 
 Where no op differs, what is different after the steps is traced to the region whose replay moved it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bench.audit import compare
 from bench.audit.compare import Difference, changed_paths
@@ -48,7 +49,15 @@ from bench.audit.verdict import (
     OpDifference,
 )
 from bench.audit.watch import Call, Pass, Watch
-from bench.audit.words import finding, position_told
+from bench.audit.words import (
+    of_difference,
+    of_early_stop,
+    of_error,
+    of_moved,
+    of_op,
+    of_structure,
+    of_written_input,
+)
 
 _FIRST_ASKED = (HOOK, EXTERNAL, ATTRIBUTE, STATE, RNG, MUTATION, CONTROL)
 
@@ -63,8 +72,9 @@ def explain(
         error: what the replayed step raised.
     """
     pairs = _pairs(watch)
+    is_missing = any(d.what == compare.GRADIENT_MISSING for d in found)
     parted = [d for d in (diverged(call, replay) for call, replay in pairs) if d is not None]
-    if not parted and {d.what for d in found} & {*compare.OF_VALUES} and not _is_missing(GRADIENT, found):
+    if not parted and {d.what for d in found} & {*compare.OF_VALUES} and not is_missing:
         # A first pass without gradients may take other ops than the plain forward does.
         every = (diverged(call, replay, other_ops_count=True) for call, replay in pairs)
         parted = [d for d in every if d is not None]
@@ -73,7 +83,7 @@ def explain(
         findings.append(_of_op(watch, parted[0]))
     if error is not None or any(d.what in compare.OF_VALUES for d in found):
         lost = [(call, call.lost_structure) for call in watch.calls.values() if call.lost_structure is not None]
-        findings += [finding(STRUCTURE, call.region, f"{made} became {given}") for call, (made, given) in lost]
+        findings += [of_structure(call.region, made, given) for call, (made, given) in lost]
     if error is not None:
         findings += _of_error(watch, error, pairs)
     if not parted:
@@ -82,19 +92,12 @@ def explain(
     kinds: dict[str, Finding] = {}
     for each in findings:
         kinds.setdefault(each.kind, each)
-    if len(kinds) > 1:
-        # An error, or a gradient that is off, is what something else led to.
-        weak = [kind for kind in (ERROR, GRADIENT) if kind in kinds and not _is_missing(kind, found)]
-        for kind in weak:
-            if len(kinds) > 1:
-                last = kinds.pop(kind)
-                if kind == ERROR:
-                    kinds[kind] = last
+    # An error, or a gradient that is off, is what something else led to.
+    if ERROR in kinds:
+        kinds[ERROR] = kinds.pop(ERROR)
+    if len(kinds) > 1 and not is_missing:
+        kinds.pop(GRADIENT, None)
     return tuple(kinds.values()), parted[0].told() if parted else None
-
-
-def _is_missing(kind: str, found: Sequence[Difference]) -> bool:
-    return kind == GRADIENT and any(d.what == compare.GRADIENT_MISSING for d in found)
 
 
 def _pairs(watch: Watch) -> list[tuple[Call, Pass]]:
@@ -111,33 +114,31 @@ def _of_op(watch: Watch, at: Diverged) -> Finding:
     call, first, replay = at.call, at.call.first, at.replay
     region = call.region
     if at.what == DTYPE or first.entry.autocast != replay.entry.autocast:
-        return finding(AUTOCAST, region, at.op.name, at=at.told())
+        return of_op(AUTOCAST, region, at.op.name, at.told())
     changed = _changed_read(at)
     if changed is not None:
         name = watch.names.get(changed, "")
-        kind = _kind_of_tensor(watch, name, changed, at)
-        return finding(
-            kind, region, name or "a tensor that it was given", at=at.told(), shown=first.reads[changed].shown
-        )
+        given = name or f"a tensor that it was given, {first.reads[changed].shown},"
+        return of_op(_kind_of_tensor(watch, name, changed, at), region, given, at.told())
     same_op = at.first is not None and at.replayed is not None and at.what != OTHER_OP
     if same_op and at.op.is_random:
         which = "a generator of its own" if at.op.generator else "torch's generator"
-        return finding(RNG, region, which, at=at.told())
+        return of_op(RNG, region, which, at.told())
     for generator in (PYTHON, NUMPY):
         if _moved_seed(first, generator) and first.entry.seeds.get(generator) != replay.entry.seeds.get(generator):
-            return finding(RNG, region, generator, at=at.told())
+            return of_op(RNG, region, generator, at.told())
     candidates = [
         (blame(watch, path, first.entry.world.get(path) or replay.entry.world[path]), path)
         for path in changed_paths(first.entry.world, replay.entry.world)
     ]
     if candidates:
         kind, path = min(candidates, key=lambda c: (_is_rewritten(first, replay, c[1]), _FIRST_ASKED.index(c[0])))
-        return finding(kind, region, path, at=at.told())
+        return of_op(kind, region, path, at.told())
     if first.entry.default_dtype != replay.entry.default_dtype:
-        return finding(CONTROL, region, "torch's default dtype", at=at.told())
-    if same_op:
-        return finding(EXTERNAL, region, at.op.name, at=at.told())
-    return finding(CONTROL, region, at.op.name, at=at.told())
+        return of_op(CONTROL, region, "torch's default dtype", at.told())
+    if replay.raised is not None and at.replayed is None:
+        return of_error(ERROR, region, replay.raised, ())
+    return of_op(EXTERNAL if same_op else CONTROL, region, at.op.name, at.told())
 
 
 def _changed_read(at: Diverged) -> int | None:
@@ -183,10 +184,10 @@ def _moved_by_passes(watch: Watch) -> set[str]:
     }
 
 
-def moved_by_replays(watch: Watch) -> set[str]:
-    """Buffers and Python state that a replay left otherwise than it found them."""
+def moved_by_replays(watch: Watch) -> dict[str, str]:
+    """Buffers and Python state that a replay left otherwise than it found them, and its region."""
     return {
-        path
+        path: call.region
         for call in watch.calls.values()
         for ran in call.passes
         if ran.is_replay and ran.exit is not None
@@ -218,10 +219,10 @@ def blame(watch: Watch, path: str, reading: Reading) -> str:
 
 def _of_error(watch: Watch, error: Exception, pairs: Sequence[tuple[Call, Pass]]) -> Iterator[Finding]:
     for call, shown in watch.changed_boundaries():
-        yield finding(MUTATION, call.region, "an input of the region", shown=shown)
+        yield of_written_input(call.region, shown)
     kind = getattr(error, "kind", ERROR)
     region = pairs[-1][0].region if pairs else ""
-    yield finding(kind, region, type(error).__name__, error=error, position=position_told(error, pairs))
+    yield of_error(kind, region, error, pairs)
 
 
 def _of_early_stop(watch: Watch, found: Sequence[Difference], pairs: Sequence[tuple[Call, Pass]]) -> Iterator[Finding]:
@@ -231,7 +232,7 @@ def _of_early_stop(watch: Watch, found: Sequence[Difference], pairs: Sequence[tu
     for call, replay in pairs:
         op = next_after(call, replay)
         if op is not None and op.writes:
-            yield finding(RNG if op.is_random else MUTATION, call.region, op.name, early=op)
+            yield of_early_stop(RNG if op.is_random else MUTATION, call.region, op)
             return
 
 
@@ -241,41 +242,35 @@ def _of_early_stop(watch: Watch, found: Sequence[Difference], pairs: Sequence[tu
 def _of_differences(watch: Watch, found: Sequence[Difference], pairs: Sequence[tuple[Call, Pass]]) -> Iterator[Finding]:
     for d in sorted(found, key=lambda d: d.what != compare.GRADIENT_MISSING):  # the others follow from it
         if d.what == compare.STRUCTURE:
-            yield finding(STRUCTURE, d.name, f"{d.plain} became {d.replayed}")
+            yield of_structure(d.name, d.plain, d.replayed)
         elif d.what == compare.NAMES:
-            yield finding(STRUCTURE, "", d.name, difference=d)
+            yield of_difference(STRUCTURE, "", d)
         elif d.what == compare.GRADIENT_MISSING:
-            yield finding(GRADIENT, d.name.rpartition(".")[0], d.name, difference=d)
+            yield of_difference(GRADIENT, d.name.rpartition(".")[0], d)
         elif d.what == compare.SEED:
-            yield finding(RNG, _mover(pairs, lambda a, n=d.name: a.seeds.get(n)), d.name, difference=d)
+            yield of_difference(RNG, _mover(pairs, d.name), d)
         elif d.what == compare.BUFFER:
-            kind = HOOK if d.name in watch.hook_moved else STATE
-            yield finding(kind, d.name.rpartition(".")[0], d.name, difference=d)
+            yield of_difference(HOOK if d.name in watch.hook_moved else STATE, d.name.rpartition(".")[0], d)
         elif d.what == compare.PYTHON:
             reading = _reading(watch, d.name)
             kind = ATTRIBUTE if reading is None else blame(watch, d.name, reading)
-            yield finding(kind, d.name.rpartition(".")[0], d.name, difference=d)
+            yield of_difference(kind, d.name.rpartition(".")[0], d)
         elif d.what in compare.OF_VALUES:
-            yield finding(GRADIENT, d.name.rpartition(".")[0], d.name or "the loss", difference=d)
+            yield of_difference(GRADIENT, d.name.rpartition(".")[0], d)
 
 
-def of_unrepeatable(watch: Watch, repeats: Sequence[Difference]) -> tuple[Finding, ...]:
-    """Python state that is elsewhere after each plain run, since it cannot be put back, and that a replay moves."""
+def of_unrepeatable(watch: Watch, unrepeatable: Collection[str]) -> tuple[Finding, ...]:
+    """Of the paths of Python state that two plain runs do not find or leave alike, those that a replay moves."""
     moved = moved_by_replays(watch)
-    found = [d for d in repeats if d.what == compare.PYTHON and d.name in moved]
-    readings = [(d, _reading(watch, d.name)) for d in found]
+    readings = [(path, _reading(watch, path)) for path in unrepeatable if path in moved]
     return tuple(
-        finding(blame(watch, d.name, reading), d.name.rpartition(".")[0], d.name, moved=True)
-        for d, reading in readings
-        if reading is not None
+        of_moved(blame(watch, path, reading), moved[path], path) for path, reading in readings if reading is not None
     )
 
 
-def _mover(pairs: Sequence[tuple[Call, Pass]], read: object) -> str:
-    for call, replay in pairs:
-        if replay.exit is not None and read(replay.entry) != read(replay.exit):  # type: ignore[operator]
-            return call.region
-    return ""
+def _mover(pairs: Sequence[tuple[Call, Pass]], generator: str) -> str:
+    """The region whose replay draws from it."""
+    return next((call.region for call, replay in pairs if _moved_seed(replay, generator)), "")
 
 
 def _reading(watch: Watch, path: str) -> Reading | None:

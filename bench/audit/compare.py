@@ -47,9 +47,9 @@ def differences(plain_outcome: Outcome, replayed: Outcome) -> list[Difference]:
 def _differences(one: Outcome, other: Outcome) -> Iterator[Difference]:
     for number, (a, b) in enumerate(zip(one.losses, other.losses, strict=False), start=1):
         if a is not None and b is not None and not same_bits(a, b):
-            yield _tensor(LOSS, "", f"step {number}", a, b)
+            yield _tensor(LOSS, "", f"in step {number}", a, b)
     for number, (gradients, others) in enumerate(zip(one.gradients, other.gradients, strict=False), start=1):
-        yield from _gradients(gradients, others, f"step {number}")
+        yield from _gradients(gradients, others, f"in step {number}")
     if one.error is not None or other.error is not None:
         if type(one.error) is not type(other.error):
             yield Difference(what=ERROR, name="", when="", plain=_said(one.error), replayed=_said(other.error))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from bench.audit import compare
 from bench.audit.causes import explain, moved_by_replays, of_unrepeatable
 from bench.audit.compare import Difference, differences
 from bench.audit.outcome import Outcome, is_compiled, run_steps
@@ -24,6 +23,7 @@ from bench.audit.verdict import (
     Finding,
     OpDifference,
     Verdict,
+    unsupported,
 )
 from bench.audit.watch import Watch
 from bench.placement.errors import UnsupportedPlacementError
@@ -72,7 +72,7 @@ def _judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str) -> 
         for number in range(1, options.trials):
             trials.judge(plain.trial(number))
     if trials.refusal is not None:
-        return _refused(name, trials.refusal, options.steps, batch_note)
+        return unsupported(name, str(trials.refusal), steps=options.steps, batch_note=batch_note)
     outcome = VALID if trials.tolerance == 0 else WITHIN_TOLERANCE
     if trials.differing:
         outcome = INVALID if is_always else FLAKY
@@ -116,7 +116,7 @@ class _Trials:
         self.notes |= _warnings(trial.outcome, outcome)
         found, used = outside(differences(trial.outcome, outcome), plain.repeats, outcome.eps)
         self.tolerance = max(self.tolerance, used)
-        if not found and any(d.what == compare.PYTHON for d in plain.repeats):
+        if not found and plain.unrepeatable_paths:
             return self._moves_what_does_not_repeat(trial, outcome)
         if not found:
             return False
@@ -174,7 +174,7 @@ def _diagnose(plain: PlainSide, replayed: Replayed, trial: Trial, found: list[Di
         and (first is None or watch.has_reentrant)
         and not any(f.cure == "@no-early-stop" for f in findings)
     )
-    unrepeatable = of_unrepeatable(watch, plain.repeats)
+    unrepeatable = of_unrepeatable(watch, plain.unrepeatable_paths)
     return _Seen(findings=findings, first_difference=first, is_rounding=rounding, unrepeatable=unrepeatable)
 
 
@@ -184,7 +184,7 @@ def _without_baseline(plain: PlainSide, replayed: Replayed, name: str, why: str,
     trial = plain.trial(0)
     outcome, refusal = _run(plain, replayed, trial)
     if refusal is not None:
-        return _refused(name, refusal, plain.options.steps, batch_note)
+        return unsupported(name, str(refusal), steps=plain.options.steps, batch_note=batch_note)
     hides = trial.outcome.error is not None and outcome.error is None
     seen = _diagnose(plain, replayed, trial, [], outcome)
     causes = tuple(f for f in seen.findings if f.kind != ERROR)
@@ -207,21 +207,6 @@ def _without_baseline(plain: PlainSide, replayed: Replayed, name: str, why: str,
         first_difference=seen.first_difference,
         batch_note=batch_note,
         notes=(why,),
-    )
-
-
-def _refused(name: str, refusal: Exception, steps: int, batch_note: str) -> Verdict:
-    return Verdict(
-        outcome=UNSUPPORTED,
-        placement=name,
-        findings=(),
-        trials=0,
-        differing=0,
-        tolerance=0.0,
-        steps=steps,
-        first_difference=None,
-        batch_note=batch_note,
-        notes=(str(refusal),),
     )
 
 

@@ -16,6 +16,7 @@ from bench.audit.seeds import seed_digests
 from bench.audit.subject import Subject
 from bench.audit.world import Readings, read_world
 from bench.measure.out_of_memory import is_out_of_memory
+from bench.step.state import to_host
 
 AFTER_STEPS, AFTER_FORWARD = "after the steps", "after a forward without a backward"
 Gradients = Mapping[str, torch.Tensor | None]
@@ -64,9 +65,9 @@ def run_steps(subject: Subject, steps: int) -> Outcome:
         try:
             for _ in range(steps):
                 loss = subject.run()
-                outcome.losses.append(loss.detach().to("cpu", copy=True) if isinstance(loss, torch.Tensor) else None)
+                outcome.losses.append(to_host(loss) if isinstance(loss, torch.Tensor) else None)
                 del loss
-            outcome.parameters = {n: _host(p) for n, p in subject.names.parameters(subject.model)}
+            outcome.parameters = {n: to_host(p) for n, p in subject.names.parameters(subject.model)}
             outcome.moments[AFTER_STEPS] = _moment(subject)
             subject.forward()
             outcome.moments[AFTER_FORWARD] = _moment(subject)
@@ -80,7 +81,7 @@ def run_steps(subject: Subject, steps: int) -> Outcome:
 
 def _moment(subject: Subject) -> Moment:
     buffers = {
-        (f"{path}.{key}" if path else key): _host(buffer)
+        (f"{path}.{key}" if path else key): to_host(buffer)
         for name, module in subject.model.named_modules()
         for path in [subject.names.module(name, module)]
         for key, buffer in module._buffers.items()
@@ -101,7 +102,7 @@ def _warnings_noted(outcome: Outcome) -> Iterator[None]:
 def _gradients_noted(subject: Subject, outcome: Outcome) -> Iterator[None]:
     def note(*_: Any) -> None:
         named = subject.names.parameters(subject.model)
-        outcome.gradients.append({n: None if p.grad is None else _host(p.grad) for n, p in named if p.requires_grad})
+        outcome.gradients.append({n: None if p.grad is None else to_host(p.grad) for n, p in named if p.requires_grad})
 
     handles = [optimizer.register_step_pre_hook(note) for optimizer in subject.optimizers]
     try:
@@ -146,7 +147,3 @@ def structure(value: Any, depth: int = 0) -> str:
     if depth < 4 and isinstance(value, (tuple, list)):
         return f"{name}({', '.join(structure(item, depth + 1) for item in value)})"
     return name
-
-
-def _host(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", copy=True)

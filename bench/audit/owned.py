@@ -8,19 +8,28 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-_INSTALLED = tuple(
-    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    | {str(Path(__file__).parents[1])}
-)
+_OURS = Path(__file__).resolve().parents[1]
+_LIBRARIES = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+_INSTALLED = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}, *_LIBRARIES)
 
 
 @functools.cache
 def is_own_file(file: str) -> bool:
-    if file.startswith("<"):
-        return False
-    return not Path(file).resolve().is_relative_to(Path(__file__).parents[1]) and not any(
-        file.startswith(root + "/") for root in _INSTALLED
-    )
+    return not (file.startswith("<") or _is_in(file, *_INSTALLED) or _is_ours(file))
+
+
+@functools.cache
+def is_library_file(file: str) -> bool:
+    """Of an installed library other than torch."""
+    return _is_in(file, *_LIBRARIES) and not (_is_in(file, *(f"{root}/torch" for root in _LIBRARIES)) or _is_ours(file))
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).resolve().is_relative_to(_OURS)
+
+
+def _is_in(file: str, *folders: str) -> bool:
+    return any(file.startswith(folder + "/") for folder in folders)
 
 
 def is_own(thing: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
-from bench.audit.compare import Difference, differences
+from bench.audit.compare import PYTHON, Difference, changed_paths, differences
 from bench.audit.options import AuditOptions
 from bench.audit.outcome import Outcome, run_steps
 from bench.audit.seeds import seed_all
@@ -34,16 +35,22 @@ class PlainSide:
         self.options = options
         self.before = KeptSubject(subject)
         self._trials: list[Trial] = []
-        self._repeats: list[Difference] | None = None
 
-    @property
+    @functools.cached_property
+    def _first_again(self) -> Outcome:
+        self.trial(0).begin()
+        return run_steps(self.subject, self.options.steps)
+
+    @functools.cached_property
     def repeats(self) -> list[Difference]:
         """What differs between two runs of the first trial."""
-        if self._repeats is None:
-            first = self.trial(0)
-            first.begin()
-            self._repeats = differences(first.outcome, run_steps(self.subject, self.options.steps))
-        return self._repeats
+        return differences(self.trial(0).outcome, self._first_again)
+
+    @functools.cached_property
+    def unrepeatable_paths(self) -> tuple[str, ...]:
+        """Python state that these runs do not find, or do not leave, alike: a generator function cannot be put back."""
+        found = changed_paths(self.trial(0).outcome.start, self._first_again.start)
+        return (*found, *(d.name for d in self.repeats if d.what == PYTHON))
 
     @property
     def unrepeatable(self) -> str:

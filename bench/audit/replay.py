@@ -22,6 +22,7 @@ from bench.audit.world import copy_memo
 from bench.placement.types import Placement
 from bench.spec import SpecError
 from bench.step.interface import Stateful
+from bench.step.phases import until_backward
 
 Transform = Callable[[nn.Module], nn.Module | None]
 """Model → what trains in its place; None where it changed the model itself."""
@@ -151,9 +152,7 @@ class _Called:
             model=model,
             optimizers=optimizers,
             run=(lambda: _loss_of(whole(*arguments))) if self.is_whole else loss_step,
-            forward=(lambda: _until_backward(lambda: whole(*arguments)))
-            if self.is_whole
-            else lambda: whole(*arguments),
+            forward=(lambda: until_backward(lambda: whole(*arguments))) if self.is_whole else lambda: whole(*arguments),
             names=names,
             others=state,
             roots=(self.function,),
@@ -164,26 +163,6 @@ def _loss_of(returned: Any) -> torch.Tensor | None:
     if isinstance(returned, torch.Tensor):
         return returned.detach()
     return torch.tensor(float(returned)) if isinstance(returned, (int, float)) else None
-
-
-class _StoppedAtBackward(BaseException):
-    """Not an Exception, so that the step's own handlers let it through."""
-
-
-def _until_backward(step: Callable[[], object]) -> None:
-    """Runs `step` up to its first backward."""
-    original = torch.autograd.backward
-
-    def stop(*_: Any, **__: Any) -> None:
-        raise _StoppedAtBackward
-
-    torch.autograd.backward = stop
-    try:
-        step()
-    except _StoppedAtBackward:
-        pass
-    finally:
-        torch.autograd.backward = original
 
 
 def _name(transform: Transform) -> str:

@@ -14,6 +14,7 @@ from bench.audit.names import Names
 from bench.audit.seeds import Seeds, kept_seeds, restore_seeds
 from bench.audit.world import KeptWorld
 from bench.step.interface import Stateful, Step
+from bench.step.state import to_host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +51,9 @@ class KeptSubject:
         self._world = KeptWorld(subject.model, subject.names, subject.roots)
         trained = [p for o in subject.optimizers for group in o.param_groups for p in group["params"]]
         parameters = {id(p): p for p in [*subject.model.parameters(), *trained]}
-        self._parameters = [(p, p.requires_grad, _host(p)) for p in parameters.values()]
+        self._parameters = [(p, p.requires_grad, to_host(p)) for p in parameters.values()]
         self._optimizers = [_KeptOptimizer(optimizer) for optimizer in subject.optimizers]
-        self._others = [copy.deepcopy(other.state_dict()) for other in subject.others]
+        self._others = [to_host(other.state_dict()) for other in subject.others]
         self._seeds: Seeds = kept_seeds()
 
     def restore(self) -> None:
@@ -73,8 +74,8 @@ class KeptSubject:
 class _KeptOptimizer:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
-        self._state = {key: {k: _kept(v) for k, v in s.items()} for key, s in optimizer.state.items()}
-        self._groups = [{k: _kept(v) for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+        self._state = {key: _kept(state) for key, state in optimizer.state.items()}
+        self._groups = [_kept(group, but=("params",)) for group in optimizer.param_groups]
 
     def restore(self) -> None:
         state = self._optimizer.state
@@ -86,20 +87,26 @@ class _KeptOptimizer:
             _put_back(group, values, but=("params",))
 
 
-def _put_back(held: dict[str, Any], values: dict[str, Any], but: tuple[str, ...] = ()) -> None:
-    for key in [key for key in held if key not in values and key not in but]:
+Entries = dict[str, tuple[Any, torch.device | None]]
+"""Name → value in host memory, and the device that it is a tensor on."""
+
+
+def _kept(held: dict[str, Any], but: tuple[str, ...] = ()) -> Entries:
+    return {
+        key: (to_host(value), value.device) if isinstance(value, torch.Tensor) else (copy.deepcopy(value), None)
+        for key, value in held.items()
+        if key not in but
+    }
+
+
+def _put_back(held: dict[str, Any], entries: Entries, but: tuple[str, ...] = ()) -> None:
+    for key in [key for key in held if key not in entries and key not in but]:
         del held[key]
-    for key, value in values.items():
+    for key, (value, device) in entries.items():
         now = held.get(key)
-        if isinstance(value, torch.Tensor) and isinstance(now, torch.Tensor) and now.shape == value.shape:
+        if device is None:
+            held[key] = copy.deepcopy(value)
+        elif isinstance(now, torch.Tensor) and now.shape == value.shape:
             now.detach().copy_(value)
         else:
-            held[key] = _kept(value)
-
-
-def _kept(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-
-
-def _host(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", copy=True)
+            held[key] = value.to(device, copy=True)

@@ -60,7 +60,7 @@ def why_unrepeatable(repeats: Sequence[Difference]) -> str:
         if limit is not None and (d.error is None or d.error > limit):
             name = d.name or "the loss"
             return (
-                f"the plain step does not repeat: from the same state and seeds {name} in {d.when} was {d.plain} and "
+                f"the plain step does not repeat: from the same state and seeds {name} {d.when} was {d.plain} and "
                 f"then {d.replayed}"
             )
         if d.what == compare.ERROR:
@@ -77,7 +77,7 @@ def is_rounding(found: Sequence[Difference], plain: Outcome, replayed: Outcome) 
     if any(d.what not in FLOATING for d in found) or not plain.gradients or not replayed.gradients:
         return False
     limit = rounding_tolerance(max(plain.eps, replayed.eps))
-    losses = [d for d in found if d.what == compare.LOSS and d.when == "step 1"]
+    losses = [d for d in found if d.what == compare.LOSS and d.when == "in step 1"]
     if any(d.error is None or d.error > limit for d in losses):
         return False
     return _gradient_error(plain.gradients[0], replayed.gradients[0]) <= limit

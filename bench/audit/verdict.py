@@ -44,7 +44,7 @@ class OpDifference:
     module: str
     """Innermost module that ran it; empty outside every module."""
     source: str
-    """`my_model.py:12 forward`: the innermost line outside torch; empty where there is none."""
+    """`my_model.py:12 forward`: the model's innermost line in the region; empty where all of it is torch's."""
     region: str
     """Module path of the region."""
     position: int
@@ -89,13 +89,31 @@ class Verdict:
         return self.outcome in (VALID, WITHIN_TOLERANCE)
 
     def __str__(self) -> str:
-        """As it is printed: `invalid (rng): …`, one more line for each further finding."""
+        """As it is printed: `invalid (rng): …`, what the first op that differs made, each further finding."""
         told = self.outcome
         if self.outcome == FLAKY:
             told += f" ({self.differing} of {self.trials} trials)"
         if self.outcome == WITHIN_TOLERANCE:
             told += f" ({self.tolerance:.1e} relative)"
         lines = [f"{told} ({f.kind}): {f.text}; {f.cure}" for f in self.findings[:1]] or [told]
+        if self.first_difference is not None:
+            lines.append(f"  first pass: {self.first_difference.first}; replay: {self.first_difference.replayed}")
         lines += [f"  also ({f.kind}): {f.text}" for f in self.findings[1:]]
         lines += [f"  note: {note}" for note in filter(None, (self.batch_note, *self.notes))]
         return f"{self.placement}: " + "\n".join(lines)
+
+
+def unsupported(placement: str, why: str, *, steps: int, batch_note: str = "") -> Verdict:
+    """A verdict that could not be reached."""
+    return Verdict(
+        outcome=UNSUPPORTED,
+        placement=placement,
+        findings=(),
+        trials=0,
+        differing=0,
+        tolerance=0.0,
+        steps=steps,
+        first_difference=None,
+        batch_note=batch_note,
+        notes=(why,),
+    )

@@ -7,8 +7,6 @@ import dataclasses
 import enum
 import functools
 import io
-import random
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +18,8 @@ from torch import nn
 from bench.audit.digest import digest
 from bench.audit.owned import is_own
 from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, Reading
+from bench.placement.held_state import is_generator, set_value, value_of
+from bench.step.state import to_host
 
 LONG = 1000
 """Of a longer sequence only length, head and tail are read: a data set, not state."""
@@ -71,9 +71,10 @@ class Walk:
         self._alive.append(value)  # so that no identity is met twice
         if isinstance(value, torch.Tensor):
             self._tensor(path, value, place)
-        elif (state := _generator_state(value)) is not None:
-            self._read(path, GENERATOR_PLACE, state[0])
-            self.undos.append(state[1])
+        elif is_generator(value):
+            state = value_of(value)
+            self._read(path, GENERATOR_PLACE, digest(state) if isinstance(state, torch.Tensor) else hash(repr(state)))
+            self.undos.append(functools.partial(set_value, value, state))
         elif isinstance(value, dict):
             self._kept_dict(value)
             for key, item in self._some(path, list(value.items()), place):
@@ -137,7 +138,7 @@ class Walk:
             self.graph_tensors.append(tensor)
         self._read(path, place, (str(tensor.dtype), tuple(tensor.shape), digest(tensor)))
         if self._keep:
-            value = tensor.detach().clone()
+            value = to_host(tensor)
             self.undos.append(lambda: _copy_back(tensor, value))
 
     def _file(self, path: str, file: Any) -> None:
@@ -260,34 +261,14 @@ class Walk:
         self.undos.append(undo)
 
 
-def _generator_state(value: Any) -> tuple[Any, Undo] | None:
-    """(state in short, putting it back) of a random generator; None for anything else."""
-    if isinstance(value, torch.Generator):
-        state = value.get_state()
-        return digest(state), lambda: _put_state(value.set_state, state)
-    if isinstance(value, random.Random):
-        python = value.getstate()
-        return hash(python), lambda: value.setstate(python)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, (numpy.random.Generator, numpy.random.RandomState)):
-        generator = getattr(value, "bit_generator", None) or value._bit_generator
-        numbers = copy.deepcopy(generator.state)
-        return repr(numbers), lambda: setattr(generator, "state", copy.deepcopy(numbers))
-    return None
-
-
 def _refill(clear: Callable[[], None], fill: Callable[[Any], None], old: Any) -> None:
     clear()
     fill(old)
 
 
-def _put_state(set_state: Callable[[torch.Tensor], object], state: torch.Tensor) -> None:
-    set_state(state)
-
-
 @torch.no_grad()
 def _copy_back(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    if tensor.shape == value.shape and not torch.equal(tensor.detach(), value):
+    if tensor.shape == value.shape and not torch.equal(tensor.detach(), value := value.to(tensor.device)):
         tensor.detach().copy_(value)
 
 

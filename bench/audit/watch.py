@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.utils.checkpoint as checkpointing
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -21,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 from bench.audit.compare import changed_paths
 from bench.audit.digest import described, digest
 from bench.audit.outcome import structure
-from bench.audit.owned import is_own_file
+from bench.audit.owned import is_library_file, is_own_file
 from bench.audit.passes import How, observing_passes
 from bench.audit.seeds import seed_digests
 from bench.audit.subject import Subject
@@ -337,14 +338,14 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _source() -> str:
-    """The innermost line of the person's own code; where there is none, of a library other than torch."""
+    """The innermost line of the region in the person's own code; where there is none, in a library other than torch."""
     frame = sys._getframe(1)
     library = ""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if is_own_file(file):
-            return f"{file.rpartition('/')[2]}:{frame.f_lineno} {frame.f_code.co_name}"
-        if not library and "site-packages" in file and "/torch/" not in file:
-            library = f"{file.rpartition('site-packages/')[2]}:{frame.f_lineno} {frame.f_code.co_name}"
+    while frame is not None and (file := frame.f_code.co_filename) != checkpointing.__file__:
+        if is_own_file(file) or (not library and is_library_file(file)):
+            line = f"{file.rpartition('/')[2]}:{frame.f_lineno} {frame.f_code.co_name}"
+            if is_own_file(file):
+                return line
+            library = line
         frame = frame.f_back  # type: ignore[assignment]
     return library

@@ -35,77 +35,78 @@ CURES = {
     GRADIENT: "leave @reentrant out, or let an input of the region require a gradient",
     STRUCTURE: "leave @reentrant out: it hands out plain tuples of tensors",
     HOOK: f"{RESTORE}, or put the hook on a module around the region",
-    ERROR: "see the error",
+    ERROR: "leave the unit out, or mend what raises",
 }
 POSITION = re.compile(r"tensor at position (\d+)")
 
 
-def finding(
-    kind: str,
-    unit: str,
-    where: str,
-    *,
-    at: OpDifference | None = None,
-    shown: str = "",
-    early: RanOp | None = None,
-    difference: Difference | None = None,
-    error: Exception | None = None,
-    position: str = "",
-    moved: bool = False,
-) -> Finding:
-    """One finding in its words.
-
-    Args:
-        at: the first op that differed.
-        shown: the tensor that it is about.
-        early: the op before which the replay stopped.
-        difference: what is different after the steps.
-        moved: it is about state that the replay moves.
-        error: what was raised, and `position`, what its "tensor at position" is.
-    """
-    region = unit or "the model"
-    if error is not None:
-        text = f"{region}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        text += f"; {position}" if position else ""
-    elif early is not None:
-        text = f"{region}: its replay stops before {early.name} fills a tensor that was saved before it ran"
-    elif moved:
-        text = f"{region}: its replay moves {where} once more"
-    elif at is not None:
-        text = f"{region}: {_reason(kind, where)}, so that {_op(at)}"
-    elif difference is not None and difference.what == SEED:
-        text = f"{region}: its replay draws from {where} once more, which {difference.when} is not where it was"
-    elif difference is not None:
-        after = f" {difference.when}" if difference.when else ""
-        text = f"{where} is {difference.replayed}{after}, in the plain step {difference.plain}"
-    else:
-        text = f"{region}: {_reason(kind, where)}"
-    text += f" ({shown})" if shown else ""
-    cure = "@no-early-stop" if early is not None else CURES[kind]
-    return Finding(kind=kind, unit=unit, where=where, text=text, cure=cure)
-
-
-def _reason(kind: str, where: str) -> str:
-    return {
+def of_op(kind: str, unit: str, where: str, at: OpDifference) -> Finding:
+    """About the first op whose replay differed; `where` is what changed, or the op where nothing explains it."""
+    text = {
         RNG: f"its replay draws other numbers from {where}",
-        STATE: f"{where} was changed by a forward before its replay read it",
-        ATTRIBUTE: f"{where} is not at its replay what it was at its first pass",
-        EXTERNAL: f"its replay takes another value from outside ({where})",
-        MUTATION: f"{where} was changed between its first pass and its replay",
+        STATE: f"{where} has moved when the replay reads it",
+        ATTRIBUTE: f"{where} has changed when the replay reads it",
+        EXTERNAL: f"its replay takes another value from {where}",
+        MUTATION: f"{where} was written between its first pass and its replay",
         AUTOCAST: "its replay runs under another autocast or precision setting",
         CONTROL: f"{where} was switched between its first pass and its replay",
         HOOK: f"a hook changed {where}",
-        STRUCTURE: where,
-    }.get(kind, where)
+    }[kind]
+    if where == at.op and kind == EXTERNAL:
+        text = "its replay takes another value from outside"
+    if where == at.op and kind == CONTROL:
+        text = "its replay runs other ops"
+    return _finding(kind, unit, where, f"{text}, seen at {_place(at.op, at.module, at.source)}")
 
 
-def _op(at: OpDifference) -> str:
-    where = f" in {at.module}" if at.module else ""
-    line = f" ({at.source})" if at.source else ""
-    return f"{at.op}{where}{line} makes {at.replayed} instead of {at.first}"
+def of_early_stop(kind: str, unit: str, op: RanOp) -> Finding:
+    """About a tensor that was saved before `op` filled it."""
+    told = f"its replay stops before {op.name} fills a tensor that was saved before it ran"
+    return _finding(kind, unit, op.name, told, cure="@no-early-stop")
 
 
-def position_told(error: Exception, pairs: Sequence[tuple[Call, Pass]]) -> str:
+def of_moved(kind: str, unit: str, path: str) -> Finding:
+    """About state that a replay moves, and that cannot be compared since no two runs find it alike."""
+    return _finding(kind, unit, path, f"its replay moves {path} once more")
+
+
+def of_written_input(unit: str, shown: str) -> Finding:
+    told = f"an input of the region, {shown}, was written before its replay"
+    return _finding(MUTATION, unit, "an input of the region", told)
+
+
+def of_structure(unit: str, made: str, given: str) -> Finding:
+    return _finding(STRUCTURE, unit, f"{made} became {given}", f"{made} became {given}")
+
+
+def of_difference(kind: str, unit: str, difference: Difference) -> Finding:
+    """About what is different after the steps."""
+    name = difference.name or "the loss"
+    if difference.what == SEED:
+        return _finding(kind, unit, name, f"its replay draws from {name} once more")
+    told = " ".join(filter(None, (name, "is", difference.replayed, difference.when)))
+    text = f"{told}, in the plain step {difference.plain}"
+    return Finding(kind=kind, unit=unit, where=name, text=text, cure=CURES[kind])
+
+
+def of_error(kind: str, unit: str, error: BaseException, pairs: Sequence[tuple[Call, Pass]]) -> Finding:
+    """About what was raised, and what its "tensor at position" is."""
+    position = _position_told(error, pairs)
+    said = str(error).partition(".\n")[0] if position else str(error)  # torch goes on with a dump of the tensors
+    text = "; ".join(filter(None, (f"{type(error).__name__}: {' '.join(said.split())[:300]}", position)))
+    return _finding(kind, unit, type(error).__name__, text)
+
+
+def _finding(kind: str, unit: str, where: str, text: str, cure: str = "") -> Finding:
+    return Finding(kind=kind, unit=unit, where=where, text=f"{unit or 'the model'}: {text}", cure=cure or CURES[kind])
+
+
+def _place(op: str, module: str, source: str) -> str:
+    """`mul in blocks.0 (my_model.py:12 forward)`."""
+    return op + (f" in {module}" if module else "") + (f" ({source})" if source else "")
+
+
+def _position_told(error: BaseException, pairs: Sequence[tuple[Call, Pass]]) -> str:
     """What a message like "tensor at position 46" stands for."""
     found = POSITION.search(str(error))
     if found is None or not pairs:
@@ -118,5 +119,4 @@ def position_told(error: Exception, pairs: Sequence[tuple[Call, Pass]]) -> str:
     if not 0 <= index < len(first.ops):
         return f"tensor at position {position} is {shown}"
     op, role = first.ops[index], "made" if made_last else "read"
-    where = f" in {op.module}" if op.module else ""
-    return f"tensor at position {position} is {shown}, {role} by {op.name}{where} ({op.source})"
+    return f"tensor at position {position} is {shown}, {role} by {_place(op.name, op.module, op.source)}"

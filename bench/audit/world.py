@@ -12,8 +12,9 @@ from bench.audit.digest import digest
 from bench.audit.names import Names
 from bench.audit.places import ATTRIBUTE_PLACE, BUFFER_PLACE, EXTERNAL_PLACE, HOOK_PLACE, Reading
 from bench.audit.walk import Walk
+from bench.placement.held_state import MODULE_INTERNALS
+from bench.step.state import to_host
 
-_OF_TORCH = frozenset(vars(nn.Module())) - {"training"} | {"forward", "__wrapped__"}
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 Readings = Mapping[str, Reading]
 
@@ -33,11 +34,11 @@ def copy_memo(model: nn.Module, names: Names) -> dict[int, Any]:
 
 
 class KeptWorld:
-    """The world as it is now. It lives on the same model: what is put back is put back in place."""
+    """The world as it is now, in host memory. It lives on the same model: what is put back is put back in place."""
 
     def __init__(self, model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> None:
         self._walk = _walked(model, names, roots, keep=True)
-        self._buffers = [(m, name, b, None if b is None else b.detach().clone()) for m, name, b in _buffers(model)]
+        self._buffers = [(m, name, b, None if b is None else to_host(b)) for m, name, b in _buffers(model)]
 
     def restore(self) -> None:
         for undo in self._walk.undos:
@@ -58,7 +59,7 @@ def _walked(model: nn.Module, names: Names, roots: Sequence[Any], *, keep: bool)
         for key, buffer in module._buffers.items():
             if buffer is not None:
                 walk.readings[_join(name, key)] = _buffer_reading(buffer)
-        walk.attributes(name, module, ATTRIBUTE_PLACE, without=_OF_TORCH)
+        walk.attributes(name, module, ATTRIBUTE_PLACE, without=MODULE_INTERNALS)
     hooked = [(name, hook) for name, module in modules for kind in _HOOKS for hook in getattr(module, kind).values()]
     for cls in dict.fromkeys(cls for _, module in modules for cls in type(module).__mro__):
         walk.own_class(cls)

@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from bench.measure import OpCounter, is_out_of_memory
 from bench.own.kept import Kept
-from bench.own.phases import backward_watched
 from bench.own.step import OwnStepFunction, as_loss
 from bench.placement import parse_placement
 from bench.placement.applying import apply
 from bench.spec import SpecError
+from bench.step.phases import backward_watched
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.own.phases import backward_watched, until_backward
 from bench.spec import SpecError
 from bench.step import Stateful, digest_of
 from bench.step.interface import BACKWARD, END, FORWARD, OPTIMIZER, OnPhase
+from bench.step.phases import backward_watched, until_backward
 from bench.step.precision import Precision
 
 BETWEEN = "step"

@@ -25,7 +25,8 @@ from torch.utils._mode_utils import no_dispatch
 MAX_DEPTH = 4
 """How many containers or objects deep an attribute is followed: a dict of objects that hold lists is 3."""
 
-_MODULE_INTERNALS = (frozenset(vars(nn.Module())) - {"training"}) | {"forward"}
+MODULE_INTERNALS = (frozenset(vars(nn.Module())) - {"training"}) | {"forward"}
+"""What every module has, and a forward that stands in for that of its class."""
 _HANDS_OUT_DATA = ("__next__", "next", "read", "recv")
 _NOT_FOLLOWED = (type(None), bool, int, float, complex, str, bytes, frozenset, torch.Tensor)
 """Nothing in them can move, or (tensors) it is looked for elsewhere."""
@@ -97,10 +98,10 @@ class Opaque:
         self._holder = holder
 
     def read(self) -> dict[Any, Any]:
-        return {"": _Value(_get(self._holder))}
+        return {"": _Value(value_of(self._holder))}
 
     def write(self, contents: Mapping[Any, Any]) -> None:
-        _set(self._holder, contents[""].value)
+        set_value(self._holder, contents[""].value)
 
 
 class _Value:
@@ -127,7 +128,7 @@ def read_state(units: Sequence[nn.Module]) -> Contents:
             seen.add(id(module))
             if module._buffers:
                 _follow(Buffers(module._buffers), found, seen, 1)
-            _follow(Names(vars(module), without=_MODULE_INTERNALS), found, seen, 0)
+            _follow(Names(vars(module), without=MODULE_INTERNALS), found, seen, 0)
     for generator in (random, numpy.random):
         found.append((Opaque(generator), Opaque(generator).read()))
     return found
@@ -167,12 +168,13 @@ def _leading_on(values: Any) -> Iterator[Any]:
 def _cell_of(value: Any) -> Cell | None:
     if isinstance(value, list | deque | set | dict):
         return Items(value)
-    if _is_generator(value) or isinstance(value, numpy.ndarray):
+    if is_generator(value) or isinstance(value, numpy.ndarray):
         return Opaque(value)
     return Names(vars(value)) if _is_plain_object(value) else None
 
 
-def _is_generator(value: Any) -> bool:
+def is_generator(value: Any) -> bool:
+    """Whether it is somebody's own generator of random numbers."""
     if isinstance(value, random.Random):
         return not isinstance(value, random.SystemRandom)
     return isinstance(value, torch.Generator | numpy.random.Generator | numpy.random.RandomState)
@@ -187,7 +189,8 @@ def _is_plain_object(value: Any) -> bool:
     return isinstance(value, types.SimpleNamespace) or not (library == "torch" or library in sys.stdlib_module_names)
 
 
-def _get(holder: Any) -> Any:
+def value_of(holder: Any) -> Any:
+    """The state of a generator of random numbers or an array, which does not change when the holder does."""
     if holder is random or isinstance(holder, random.Random):
         return holder.getstate()
     if holder is numpy.random or isinstance(holder, numpy.random.RandomState):
@@ -199,7 +202,7 @@ def _get(holder: Any) -> Any:
     return holder.copy()
 
 
-def _set(holder: Any, state: Any) -> None:
+def set_value(holder: Any, state: Any) -> None:
     if holder is random or isinstance(holder, random.Random):
         holder.setstate(state)
     elif holder is numpy.random or isinstance(holder, numpy.random.RandomState | torch.Generator):

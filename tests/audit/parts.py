@@ -20,6 +20,16 @@ PRECISION: dict[str, torch.dtype | None] = {"dtype": torch.bfloat16}
 ITEMS: list[float] = [float(n) for n in range(1, 100)]
 
 
+def stream() -> Iterator[float]:
+    number = 0.0
+    while True:
+        number += 1.0
+        yield number
+
+
+STREAM = stream()
+
+
 class Stack(nn.Module):
     """Blocks one after another and a scalar loss."""
 
@@ -228,6 +238,13 @@ class Fed(Block):
         return x * self.feed.take()
 
 
+class Trickling(Block):
+    """So little comes in that the steps are the same to rounding."""
+
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (1.0 + 1e-7 * next(STREAM))
+
+
 class Iterating(Block):
     def __init__(self, numbers: Iterator[Any]) -> None:
         super().__init__()
@@ -235,13 +252,6 @@ class Iterating(Block):
 
     def twist(self, x: torch.Tensor) -> torch.Tensor:
         return x * float(next(self.numbers))
-
-
-def stream() -> Iterator[float]:
-    number = 0.0
-    while True:
-        number += 1.0
-        yield number
 
 
 class Reading(Block):
@@ -394,3 +404,13 @@ def doubles_output(module: nn.Module) -> None:
 
 def counting() -> Iterator[int]:
     return itertools.count(1)
+
+
+# error
+
+
+class Once(Block):
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        if torch._C._current_graph_task_id() != -1:
+            raise RuntimeError("this forward cannot run in backward")
+        return x

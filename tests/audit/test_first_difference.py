@@ -22,6 +22,12 @@ def test_another_dropout_mask_is_named_by_its_op_and_module() -> None:
     assert at.first != at.replayed
 
 
+def test_a_line_outside_the_region_is_not_given_for_one_inside() -> None:
+    at = verdict_of("BatchNorm").first_difference
+    assert at is not None
+    assert (at.region, at.module, at.source) == ("blocks.0", "blocks.0.1", "")
+
+
 def test_a_cache_that_grew_shows_in_the_shape() -> None:
     at = verdict_of("a cache that grows").first_difference
     assert at is not None

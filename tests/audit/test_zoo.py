@@ -115,6 +115,8 @@ def test_no_placement_raises_an_alarm(name: str, precision: str) -> None:
 def test_batchnorm_is_found_in_every_placement_that_replays_one() -> None:
     verdict = verdict_of("resnet50", "fp32", texts("resnet50", {"each": True})[-1])
     assert (verdict.outcome, verdict.kind) == ("invalid", "state")
+    assert verdict.first_difference is not None
+    assert verdict.first_difference.source.startswith("modeling_resnet.py:")
     assert "running_mean" in verdict.findings[0].where or "num_batches_tracked" in verdict.findings[0].where
 
 

@@ -1,7 +1,7 @@
 """Where backward begins and ends in a step that is not ours: seen at torch's own entry to it.
 
 `loss.backward()`, a loss scaler's and Accelerate's all go through `torch.autograd.backward`. It is replaced for the
-time of a `with` block: in the pass that reads memory and in one untimed look at the step, never while steps are timed.
+time of a `with` block, never while steps are timed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 
-class StoppedAtBackward(BaseException):
+class _StoppedAtBackward(BaseException):
     """Ends a step whose forward alone is wanted. Not an Exception, so that the step's own handlers let it through."""
 
 
@@ -47,10 +47,10 @@ def until_backward(step: Callable[[], object]) -> None:
     """Runs `step` up to its first backward."""
 
     def stop() -> None:
-        raise StoppedAtBackward
+        raise _StoppedAtBackward
 
     try:
         with backward_watched(stop, lambda: None):
             step()
-    except StoppedAtBackward:
+    except _StoppedAtBackward:
         pass

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bench.audit.options import AuditOptions
-from bench.cli.answer import COMPLETE, PARTIAL, Answer
+from bench.cli.answer import COMPLETE, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.measured import of_study
+from bench.cli.measured import asked_step
 from bench.cli.progress import ProgressDisplay
-from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
-from bench.cli.studies import find_study
+from bench.cli.request import CONTROL_GROUPS, refuse_unknown
 from bench.placement import check_modules, check_ops, generate_placements
-from bench.records import PLAIN, read_study
-from bench.report.table import DEFAULT_WIDTH
+from bench.records import PLAIN
+from bench.report.terminal import show
 from bench.report.verdicts import render_verdicts
-from bench.spec import Controls, PlacementEntry, SpecError, StudySpec, from_mapping, to_mapping
-from bench.study import WorkerError, probe_worker
+from bench.spec import Controls, PlacementEntry, SpecError, from_mapping, to_mapping
+from bench.study import probe_worker
 from bench.study.auditing import audit_placements
 
 OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "placement", "trials", "steps", "study", "results", "tracker")
@@ -35,22 +30,11 @@ def run(overrides: Sequence[str]) -> int:
 def audit_replays(options: Options) -> Answer:
     refuse_unknown(options, OPTIONS)
     wanted = from_mapping(AuditOptions, {name: options[name] for name in ("trials", "steps")})
-    try:
-        controls, placements = _asked_for(options)
-        with ProgressDisplay() as display:
-            name = f"auditing {controls.model.name}"
-            verdicts = audit_placements(controls, placements, to_mapping(wanted), name=name, watch=display)
-    except WorkerError as error:
-        print(f"boundary-bench: {error}", file=sys.stderr)
-        return Answer(exit_code=PARTIAL, data={"error": str(error)})
-    shown = render_verdicts(verdicts)
-    if sys.stdout.isatty():
-        Console().print(shown)
-    else:
-        console = Console(width=DEFAULT_WIDTH, color_system=None, force_terminal=False, highlight=False)
-        with console.capture() as capture:
-            console.print(shown)
-        sys.stdout.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())
+    controls, placements = _asked_for(options)
+    with ProgressDisplay() as display:
+        name = f"auditing {controls.model.name}"
+        verdicts = audit_placements(controls, placements, to_mapping(wanted), name=name, watch=display)
+    show(render_verdicts(verdicts))
     return Answer(exit_code=COMPLETE, data={"verdicts": [dict(verdict) for verdict in verdicts]})
 
 
@@ -61,15 +45,7 @@ def _asked_for(options: Mapping[str, Any]) -> tuple[Controls, list[str]]:
     Raises:
         SpecError: a placement that the model cannot take, naming close ones, or none but the plain step.
     """
-    results: Path = options["results"]
-    study: StudySpec | None = None
-    if options["study"] is None:
-        caps_of(options)
-        controls = controls_of(options)
-    else:
-        study = read_study(find_study(options["study"], results))
-        of_study(study)
-        controls = study.controls
+    controls, study, _ = asked_step(options)
     probe = probe_worker(controls)
     entries: Sequence[PlacementEntry]
     if options["placement"] is not None:

@@ -25,6 +25,7 @@ from bench.cli.resolvers import register_resolvers
 from bench.folders import root
 from bench.records import CannotWriteError, DamagedStudyError
 from bench.spec import SpecError
+from bench.study import WorkerError
 
 OPTION_NAMES = (
     *CONTROL_GROUPS,
@@ -94,7 +95,7 @@ def _answer(verb: Verb, config: DictConfig) -> tuple[Answer, Path | None]:
         if options.get("study") is not None:
             options["study"] = str(options["study"]) or None
         return verb(options), path
-    except CannotWriteError as error:
+    except (CannotWriteError, WorkerError) as error:
         _complain(str(error))
         return Answer(exit_code=PARTIAL, data={"error": str(error)}), path
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,16 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.explained import Explained, explained
-from bench.cli.measured import measured_study, of_study
+from bench.cli.measured import asked_step, measured_study
 from bench.cli.progress import ProgressDisplay
 from bench.cli.project import check_tracker, draw, publish, shown
-from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
-from bench.cli.studies import find_study
+from bench.cli.request import CONTROL_GROUPS, refuse_unknown
 from bench.placement import check_modules, check_ops, generate_placements, placement_id
-from bench.records import PLAIN, TRACE_FOLDER, read_study, replace_text, slug, write_json
+from bench.records import PLAIN, TRACE_FOLDER, replace_text, slug, write_json
 from bench.report.memory_pictures import write_memory_pictures
+from bench.report.terminal import plain_text, show
 from bench.spec import Controls, SpecError, control_key, short_key
-from bench.study import WorkerError, probe_worker
+from bench.study import probe_worker
 from bench.study.recording import record_steps
 from bench.trace.log import StepLog, read_log
 
@@ -68,21 +67,17 @@ def explain_step(options: Options) -> Answer:
     for name in ("real", "residuals"):
         if not isinstance(options[name], bool):
             raise SpecError(f"{name}: expected true or false, got {options[name]!r}")
-    try:
-        asked = _asked_for(options)
-        placements = [asked.placement, *([asked.other] if asked.other else [])]
-        with ProgressDisplay() as display:
-            name = f"explaining {asked.controls.model.name}"
-            recorded = record_steps(
-                asked.controls, placements, asked.folder, real=options["real"], name=name, watch=display
-            )
-    except WorkerError as error:
-        print(f"boundary-bench: {error}", file=sys.stderr)
-        return Answer(exit_code=PARTIAL, data={"error": str(error)})
+    asked = _asked_for(options)
+    placements = [asked.placement, *([asked.other] if asked.other else [])]
+    with ProgressDisplay() as display:
+        name = f"explaining {asked.controls.model.name}"
+        recorded = record_steps(
+            asked.controls, placements, asked.folder, real=options["real"], name=name, watch=display
+        )
     logs = {text: read_log(asked.folder / file) for text, file in recorded.logs.items()}
     told = explained(asked.placement, asked.other, recorded, logs, asked.study)
     pictures = _draw(asked, logs)
-    told.print(residuals=options["residuals"])
+    show(told.rendered(residuals=options["residuals"]))
     _write(asked, told)
     to_open = [path for path in pictures if path.suffix in (".png", ".html")]
     for name, path in (("study", asked.study), ("folder", asked.folder), *(("picture", path) for path in to_open)):
@@ -100,14 +95,7 @@ def explain_step(options: Options) -> Answer:
 def _asked_for(options: Mapping[str, Any]) -> Asked:
     """Raises SpecError for a placement that the model cannot take, naming close ones."""
     results: Path = options["results"]
-    directory = None if options["study"] is None else find_study(options["study"], results)
-    if directory is None:
-        caps_of(options)
-        controls = controls_of(options)
-    else:
-        study = read_study(directory)
-        of_study(study)
-        controls = study.controls
+    controls, _, directory = asked_step(options)
     texts = [str(options["placement"]), *([] if options["other"] is None else [str(options["other"])])]
     probe = probe_worker(controls)
     entries = [generate_placements({"explicit": [text]}, probe.chains)[0] for text in texts]
@@ -139,7 +127,7 @@ def _draw(asked: Asked, logs: Mapping[str, StepLog]) -> list[Path]:
 
 def _write(asked: Asked, told: Explained) -> None:
     """What was printed, with everything that regions keep, and the same as JSON."""
-    replace_text(asked.folder / f"explained-{asked.file_name}.txt", told.text(residuals=True))
+    replace_text(asked.folder / f"explained-{asked.file_name}.txt", plain_text(told.rendered(residuals=True)))
     write_json(asked.folder / f"explained-{asked.file_name}.json", told.data())
 
 

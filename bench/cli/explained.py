@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from bench.explain.advice import Advice, advise
+from bench.explain.advice import advise
 from bench.explain.compare import Comparison, compare
+from bench.explain.findings import Advice
 from bench.explain.peak import PeakExplanation, explain
 from bench.explain.plateau import Plateau, PlateauPoint, find_plateau
 from bench.explain.reading import read
 from bench.explain.replay_cost import ReplayCost, replay_cost
 from bench.explain.residuals import Residuals, region_residuals, unit_residuals
 from bench.explain.text import render_comparison, render_explanation, render_replay_cost, render_residuals
-from bench.frontier import load_frontier
+from bench.frontier import Trial, load_frontier
 from bench.records import PLAIN
 from bench.report.candidate_table import render_candidates
-from bench.report.table import DEFAULT_WIDTH
 from bench.spec import to_mapping
 from bench.study.recording import Recorded
 from bench.trace.log import StepLog
@@ -41,20 +40,7 @@ class Explained:
     candidates: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
 
-    def print(self, *, residuals: bool) -> None:
-        if sys.stdout.isatty():
-            Console().print(self._shown(residuals))
-        else:
-            sys.stdout.write(self.text(residuals=residuals))
-
-    def text(self, *, residuals: bool) -> str:
-        """As printed where there is no terminal."""
-        console = Console(width=DEFAULT_WIDTH, color_system=None, force_terminal=False, highlight=False)
-        with console.capture() as capture:
-            console.print(self._shown(residuals))
-        return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
-
-    def _shown(self, residuals: bool) -> RenderableType:
+    def rendered(self, *, residuals: bool) -> RenderableType:
         parts: list[RenderableType] = [render_explanation(self.explanation, self.advice), Text()]
         if self.candidates:
             parts += [render_candidates(self.candidates, self.explanation.peak_bytes), Text()]
@@ -88,19 +74,24 @@ def explained(
     """
     Args:
         logs: by placement, those of `placement` and `other` among them.
-        study: the directory of the study that measured this step, for the times that its placements took.
+        study: the directory of the study that measured this step, for what its placements took.
     """
     reading = read(logs[placement], recorded.chains)
     explanation = explain(reading)
-    times, points = _measured(study)
+    trials = [] if study is None else [trial for trial in load_frontier(study).trials if trial.outcome == "ok"]
+    times = _times_ms(trials)
     plain_ms, placed_ms = times.get(PLAIN), times.get(placement)
     has_times = placement != PLAIN and plain_ms is not None and placed_ms is not None
     return Explained(
         explanation=explanation,
-        advice=advise(reading, explanation),
+        advice=advise(
+            reading,
+            explanation,
+            reserved_bytes=next((t.peak_reserved_bytes for t in trials if t.placement == placement), None),
+        ),
         residuals=unit_residuals(reading) if placement == PLAIN else region_residuals(reading),
         cost=replay_cost(reading, plain_ms=plain_ms, placed_ms=placed_ms) if has_times else replay_cost(reading),
-        plateau=find_plateau(points),
+        plateau=find_plateau(_points(trials)),
         comparison=_compared(placement, other, recorded, logs),
         candidates=recorded.candidates,
         notes=recorded.notes,
@@ -115,20 +106,17 @@ def _compared(placement: str, other: str | None, recorded: Recorded, logs: Mappi
     return compare(logs[first], logs[second], recorded.chains)
 
 
-def _measured(study: Path | None) -> tuple[dict[str, float], list[PlateauPoint]]:
-    """Placement → step time in ms, the plain step's times the paired ratio, which is free of the drift that all share;
-    and what each placement took."""
-    if study is None:
-        return {}, []
-    trials = [trial for trial in load_frontier(study).trials if trial.outcome == "ok"]
+def _times_ms(trials: Sequence[Trial]) -> dict[str, float]:
+    """By placement: the plain step's time, times the paired ratio, which is free of the drift that all share."""
     plain_ms = next((trial.step_time_ms for trial in trials if trial.placement == PLAIN), None)
-    times = {}
-    for trial in trials:
-        if plain_ms is not None and trial.time_ratio is not None:
-            times[trial.placement] = plain_ms * trial.time_ratio
-    points = [
+    if plain_ms is None:
+        return {}
+    return {trial.placement: plain_ms * trial.time_ratio for trial in trials if trial.time_ratio is not None}
+
+
+def _points(trials: Sequence[Trial]) -> list[PlateauPoint]:
+    return [
         PlateauPoint(placement=trial.placement, peak_bytes=trial.peak_allocated_bytes, replay_flops=trial.replay_flops)
         for trial in trials
         if trial.peak_allocated_bytes is not None and trial.replay_flops is not None
     ]
-    return times, points

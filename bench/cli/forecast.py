@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,15 @@ from rich.console import Console
 
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.measured import measured_study, of_study
+from bench.cli.measured import asked_step, measured_study
 from bench.cli.project import shown
-from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
-from bench.cli.studies import find_study
+from bench.cli.request import CONTROL_GROUPS, refuse_unknown
 from bench.frontier import load_frontier
-from bench.records import read_study
-from bench.report.forecast_table import ForecastTable, Measured, forecast_rows, write_forecasts
+from bench.records.forecast import METHODS
+from bench.report.forecast_table import ForecastTable, Measured, forecast_rows, render_forecasts
+from bench.report.terminal import show
 from bench.spec import Controls, SpecError, from_mapping, to_mapping
-from bench.study import ForecastAnswer, WorkerError, ask_forecasts
-from bench.study.forecasting import METHODS
+from bench.study import ForecastAnswer, ask_forecasts
 from bench.target.spec import Target, validate_target
 
 OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "target", "method", "study", "results")
@@ -37,38 +35,24 @@ def forecast(options: Options) -> Answer:
     if options["method"] not in METHODS:
         raise SpecError(f"method: {options['method']!r} is not one of {', '.join(METHODS)}")
     target = _target(options["target"])
-    directory = None if options["study"] is None else find_study(options["study"], results)
-    controls, placements = _asked_for(options, directory)
-    try:
-        with Console(stderr=True).status(f"forecasting {controls.model.name}"):
-            answer = ask_forecasts(
-                controls,
-                placements,
-                method=options["method"],
-                with_plain=True,
-                target=None if target is None else to_mapping(target),
-            )
-    except WorkerError as error:
-        print(f"boundary-bench: {error}", file=sys.stderr)
-        return Answer(exit_code=PARTIAL, data={"error": str(error)})
+    controls, study, directory = asked_step(options)
+    placements = options["placements"] if study is None else {"explicit": [entry.text for entry in study.placements]}
+    with Console(stderr=True).status(f"forecasting {controls.model.name}"):
+        answer = ask_forecasts(
+            controls,
+            placements,
+            method=options["method"],
+            with_plain=True,
+            target=None if target is None else to_mapping(target),
+        )
     if target is None and directory is None and answer.facts is not None:
         directory = measured_study(results, dataclasses.replace(controls, facts=answer.facts))
     table = _table(controls, target, answer, None if target is not None else directory)
-    write_forecasts(table, sys.stdout)
+    show(render_forecasts(table))
     if directory is not None and target is None:
         print(f"\nmeasured by the study {shown(directory)}")
     data = _data(controls, target, answer, table, directory)
     return Answer(exit_code=PARTIAL if answer.forecasts.missing else COMPLETE, data=data)
-
-
-def _asked_for(options: Mapping[str, Any], directory: Path | None) -> tuple[Controls, dict[str, Any]]:
-    """Controls, and options of the generators: of the stored study, or as the command says."""
-    if directory is None:
-        caps_of(options)
-        return controls_of(options), options["placements"]
-    study = read_study(directory)
-    of_study(study)
-    return study.controls, {"explicit": [entry.text for entry in study.placements]}
 
 
 def _target(option: Any) -> Target | None:

@@ -1,12 +1,34 @@
-"""Which stored study measured the step that a forecast or an explanation is of."""
+"""Which step a forecast, an explanation or an audit is of, and which stored study measured it."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from bench.cli.request import caps_of, controls_of
+from bench.cli.studies import find_study
 from bench.records import DamagedStudyError, read_study, slug
 from bench.spec import OWN_TARGET, Controls, SpecError, StudySpec
+
+
+def asked_step(options: Mapping[str, Any]) -> tuple[Controls, StudySpec | None, Path | None]:
+    """The step that the command describes; or of the stored study that it names, with the study and its directory.
+
+    Raises:
+        SpecError: there is no such study, or its step cannot be built here again; or an option is wrong.
+    """
+    if options["study"] is None:
+        caps_of(options)
+        return controls_of(options), None, None
+    directory = find_study(options["study"], options["results"])
+    study = read_study(directory)
+    if study.controls.model.target == OWN_TARGET:
+        raise SpecError(
+            f"study {study.name}: it measured the step of somebody's own script, which only that script can build"
+        )
+    return study.controls, study, directory
 
 
 def measured_study(results: Path, controls: Controls) -> Path | None:
@@ -24,14 +46,6 @@ def measured_study(results: Path, controls: Controls) -> Path | None:
         if _comparable(study.controls) == wanted:
             return directory
     return None
-
-
-def of_study(study: StudySpec) -> None:
-    """Raises SpecError where the step of a stored study cannot be built here again."""
-    if study.controls.model.target == OWN_TARGET:
-        raise SpecError(
-            f"study {study.name}: it measured the step of somebody's own script, which only that script can build"
-        )
 
 
 def _comparable(controls: Controls) -> Controls:

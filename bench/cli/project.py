@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bench.frontier import Frontier, build_frontier, read_frontier, write_frontier
 from bench.frontier.store import source_digest
 from bench.placement.coverage import placement_coverage
 from bench.records import read_records, read_study
-from bench.report import render_table, write_plots, write_table
+from bench.report import render_table, write_plots
+from bench.report.terminal import show
 from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
 from bench.track.uri import store_scheme
@@ -45,10 +44,7 @@ class StudyView:
         return to_mapping(self.frontier) | {"coverage": coverage_data(self.frontier, self.chains)}
 
     def print(self) -> None:
-        if sys.stdout.isatty():
-            Console().print(render_table(self.frontier, self.chains))
-        else:
-            write_table(self.frontier, sys.stdout, chains=self.chains)
+        show(render_table(self.frontier, self.chains))
         print(f"\nstudy: {shown(self.directory)}")
         if self.plot is not None:
             print(f"plot:  {shown(self.plot)}")

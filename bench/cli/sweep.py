@@ -17,6 +17,7 @@ from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
+from bench.records.forecast import METHODS
 from bench.spec import (
     ANSWERS,
     AUDITS,
@@ -29,8 +30,7 @@ from bench.spec import (
     control_key,
     uncontrolled,
 )
-from bench.study import WorkerError, probe_worker, run_study
-from bench.study.forecasting import METHODS
+from bench.study import probe_worker, run_study
 
 OPTIONS = (*CONTROL_GROUPS, "audit", "caps", "forecast", "placements", "reference", "restore", "results", "tracker")
 
@@ -42,13 +42,9 @@ def run(overrides: Sequence[str]) -> int:
 def sweep(options: Options) -> Answer:
     results: Path = options["results"]
     method = _choice(options, "forecast", (*METHODS, OFF))
-    try:
-        study = plan_study(options)
-        with ProgressDisplay() as display:
-            directory = run_study(study, results, watch=display, forecast=method)
-    except WorkerError as error:
-        print(f"boundary-bench: {error}", file=sys.stderr)
-        return Answer(exit_code=PARTIAL, data={"error": str(error)})
+    study = plan_study(options)
+    with ProgressDisplay() as display:
+        directory = run_study(study, results, watch=display, forecast=method)
     view = draw(directory)
     view.print()
     published = publish(directory, results, options["tracker"])

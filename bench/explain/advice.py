@@ -13,52 +13,24 @@ The headline is the first of these that applies:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from bench.explain.categories import GRADIENTS, OF_OPTIMIZER, OF_REPLAY, SAVED, TEMPORARY, WORKSPACES
-from bench.explain.findings import (
-    EARLY_LAYERS as EARLY_LAYERS,
-    FRAGMENTATION as FRAGMENTATION,
-    LEAKED as LEAKED,
-    NOT_AT_PEAK as NOT_AT_PEAK,
-    SAVES_NOTHING as SAVES_NOTHING,
-    Finding,
-    find,
-)
+from bench.explain.findings import Advice, find
+from bench.explain.passes import replayed_region
 from bench.explain.peak import PeakExplanation, removable_at
 from bench.explain.reading import Reading, units_of
 from bench.explain.tail import belongs_to, tail_ops, tail_storages
 from bench.explain.words import bytes_text, count_text, in_module, join_text, sentences, share_text, tensor_text
-from bench.trace.log import NOWHERE, REPLAY, Op
+from bench.trace.log import NOWHERE
 
 OPTIMIZER, LOSS, REPLAY_ITSELF = "the peak is the optimizer", "the peak is the loss", "the peak is a replay"
 PARAMETERS_DOMINATE, TEMPORARIES_DOMINATE = "parameters dominate", "temporaries dominate"
 GRADIENTS_GATHER, ACTIVATIONS_DOMINATE = "gradients gather", "activations"
-HEADLINES = (
-    OPTIMIZER,
-    LOSS,
-    REPLAY_ITSELF,
-    PARAMETERS_DOMINATE,
-    TEMPORARIES_DOMINATE,
-    GRADIENTS_GATHER,
-    ACTIVATIONS_DOMINATE,
-)
 
 WORTH_SHARE = 0.1
 """Of the peak: where a placement could remove less, it is not the place to look."""
 REPLAY_SHARE = 0.25
 """Of what comes and goes: rebuilt tensors below that are not what the peak is made of."""
 CROSS_ENTROPY_OPS = frozenset({"_log_softmax", "nll_loss_forward", "nll_loss2d_forward", "_softmax"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advice:
-    kind: str
-    """One of HEADLINES, or of the kinds in `bench.explain.findings`."""
-    text: str
-    evidence: Mapping[str, int | float | str] = field(default_factory=dict)
-    """The figures that it rests on."""
 
 
 def advise(reading: Reading, explanation: PeakExplanation, *, reserved_bytes: int | None = None) -> tuple[Advice, ...]:
@@ -74,11 +46,7 @@ def advise(reading: Reading, explanation: PeakExplanation, *, reserved_bytes: in
         has_reachable_activations=headline.kind in (ACTIVATIONS_DOMINATE, TEMPORARIES_DOMINATE, LOSS),
         reserved_bytes=reserved_bytes,
     )
-    return (headline, *map(_as_advice, findings))
-
-
-def _as_advice(finding: Finding) -> Advice:
-    return Advice(kind=finding.kind, text=finding.text, evidence=finding.evidence)
+    return (headline, *findings)
 
 
 def _headline(reading: Reading, explanation: PeakExplanation) -> Advice:
@@ -210,20 +178,10 @@ def _largest_replay(reading: Reading, explanation: PeakExplanation) -> tuple[str
     for tensor in explanation.tensors:
         if tensor.category == SAVED and tensor.kind == OF_REPLAY:
             maker = reading.maker(tensor.storage)
-            region = "" if maker is None else _replayed_region(reading, maker)
+            region = "" if maker is None else replayed_region(reading.log, maker.region_pass)
             if region:
                 rebuilt[region] = rebuilt.get(region, 0) + tensor.bytes
     return max(rebuilt.items(), key=lambda item: item[1], default=("", 0))
-
-
-def _replayed_region(reading: Reading, op: Op) -> str:
-    number = op.region_pass
-    while number != NOWHERE:
-        p = reading.log.passes[number]
-        if p.kind == REPLAY:
-            return p.region
-        number = p.around
-    return ""
 
 
 def _replay(reading: Reading, explanation: PeakExplanation, region: str, rebuilt: int) -> Advice:

@@ -152,15 +152,6 @@ def classify(log: StepLog) -> list[Classified]:
     return classes
 
 
-def is_in_replay(log: StepLog, region_pass: int) -> bool:
-    """Whether a pass of a region is a replay, or lies in one."""
-    while region_pass != NOWHERE:
-        if log.passes[region_pass].kind == REPLAY:
-            return True
-        region_pass = log.passes[region_pass].around
-    return False
-
-
 def _by_lifetime(
     log: StepLog, storage: Storage, op: Op | None, replay_ends: Sequence[int | None], forward_ends: Sequence[int]
 ) -> Classified:

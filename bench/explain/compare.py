@@ -12,7 +12,7 @@ from bench.explain.identity import Identity, identities
 from bench.explain.modules import ModuleRow, module_rows
 from bench.explain.peak import Moment, moment_at
 from bench.explain.reading import Reading, read
-from bench.explain.tensors import TensorEntry, TensorGroup, entry, group
+from bench.explain.tensors import TensorEntry, TensorGroup, entries, group
 from bench.explain.words import bytes_text
 from bench.spec import ChainInfo
 from bench.trace.log import StepLog
@@ -104,13 +104,8 @@ def _retained(reading: Reading) -> list[int]:
     return [
         index
         for index, one in enumerate(reading.classes)
-        if one.category in (SAVED, BOUNDARY) and one.kind != OF_REPLAY and not _is_made_in_replay(reading, index)
+        if one.category in (SAVED, BOUNDARY) and one.kind != OF_REPLAY and not reading.is_rebuilt(index)
     ]
-
-
-def _is_made_in_replay(reading: Reading, storage: int) -> bool:
-    maker = reading.maker(storage)
-    return maker is not None and reading.is_replayed(maker)
 
 
 def _without(storages: Iterable[int], names: Sequence[Identity], others: Iterable[Identity]) -> list[int]:
@@ -126,10 +121,10 @@ def _without(storages: Iterable[int], names: Sequence[Identity], others: Iterabl
 
 
 def _difference(reading: Reading, storages: Sequence[int], events: int) -> Difference:
-    tensors = sorted((entry(reading, storage, events) for storage in storages), key=lambda one: -one.bytes)
+    tensors = entries(reading, storages, events)
     return Difference(
         bytes=sum(one.bytes for one in tensors),
         groups=group(tensors),
         modules=module_rows(reading, storages),
-        tensors=tuple(tensors),
+        tensors=tensors,
     )

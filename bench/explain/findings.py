@@ -28,10 +28,12 @@ RESERVED_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Advice:
     kind: str
+    """A headline of `bench.explain.advice`, or one of the kinds above."""
     text: str
     evidence: Mapping[str, int | float | str] = field(default_factory=dict)
+    """The figures that it rests on."""
 
 
 def find(
@@ -40,7 +42,7 @@ def find(
     *,
     has_reachable_activations: bool,
     reserved_bytes: int | None,
-) -> list[Finding]:
+) -> list[Advice]:
     """
     Args:
         has_reachable_activations: whether the headline leaves it to placements to lower the peak; findings on which
@@ -54,12 +56,12 @@ def find(
     return found
 
 
-def _regions_that_save_nothing(reading: Reading) -> Iterator[Finding]:
+def _regions_that_save_nothing(reading: Reading) -> Iterator[Advice]:
     for saving in region_savings(reading):
         if saving.net_bytes <= 0:
             wider = wider_than(reading, saving.region)
             mend = f"; a wider region may save, such as {wider}" if wider and not saving.held_bytes else ""
-            yield Finding(
+            yield Advice(
                 kind=SAVES_NOTHING,
                 text=f"region {saving.region} saves nothing: {_why(reading, saving)}{mend}.",
                 evidence={
@@ -97,14 +99,14 @@ def _why(reading: Reading, saving: RegionSaving) -> str:
     )
 
 
-def _leaks(reading: Reading) -> Iterator[Finding]:
+def _leaks(reading: Reading) -> Iterator[Advice]:
     for index in sorted(reading.leaked):
         held, maker = reading.log.storages[index], reading.maker(index)
         assert maker is not None, "what leaked has a maker"
         made = "a replay" if reading.is_replayed(maker) else "the forward"
         source = reading.source_of(maker)
         until = "after the step" if held.death is None else "after its backward"
-        yield Finding(
+        yield Advice(
             kind=LEAKED,
             text=(
                 f"{tensor_text(held.shape, held.dtype)} ({bytes_text(held.size_bytes)}), made in {made} by "
@@ -115,7 +117,7 @@ def _leaks(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _large_units(reading: Reading, explanation: PeakExplanation) -> Iterator[Finding]:
+def _large_units(reading: Reading, explanation: PeakExplanation) -> Iterator[Advice]:
     order = [unit for chain in reading.chains for unit in chain.units]
     units = {one.unit: one for one in explanation.units}
     if len(order) < UNITS_MIN:
@@ -127,7 +129,7 @@ def _large_units(reading: Reading, explanation: PeakExplanation) -> Iterator[Fin
     if not large or not total or held < LARGE_SHARE * total:
         return
     times = min(one.saved_bytes for one in large) / median
-    yield Finding(
+    yield Advice(
         kind=EARLY_LAYERS,
         text=(
             f"{count_text(len(large), 'unit')} of {len(order)} ({join_text([one.unit for one in large])}) "
@@ -144,14 +146,14 @@ def _large_units(reading: Reading, explanation: PeakExplanation) -> Iterator[Fin
     )
 
 
-def _dead_units(explanation: PeakExplanation) -> Iterator[Finding]:
+def _dead_units(explanation: PeakExplanation) -> Iterator[Advice]:
     total = sum(one.saved_bytes for one in explanation.units)
 
     def is_dead(one: UnitAtPeak) -> bool:
         return one.at_peak_bytes == 0 and one.saved_bytes > 0 and one.saved_bytes >= DEAD_SHARE * total
 
     for one in filter(is_dead, explanation.units):
-        yield Finding(
+        yield Advice(
             kind=NOT_AT_PEAK,
             text=(
                 f"{one.unit} keeps {bytes_text(one.saved_bytes)} for backward, none of it at the peak: replaying it "
@@ -161,10 +163,10 @@ def _dead_units(explanation: PeakExplanation) -> Iterator[Finding]:
         )
 
 
-def _fragmentation(explanation: PeakExplanation, reserved_bytes: int) -> Iterator[Finding]:
+def _fragmentation(explanation: PeakExplanation, reserved_bytes: int) -> Iterator[Advice]:
     beyond = reserved_bytes - explanation.peak_bytes
     if beyond >= RESERVED_SHARE * explanation.peak_bytes:
-        yield Finding(
+        yield Advice(
             kind=FRAGMENTATION,
             text=(
                 f"the allocator has taken {bytes_text(reserved_bytes)} from the driver, {bytes_text(beyond)} more than "

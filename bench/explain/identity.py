@@ -6,11 +6,11 @@ A replayed op is the forward op that it repeats, so a rebuilt tensor has the nam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from bench.explain.categories import RANDOM_STATE
+from bench.explain.passes import around, replays_around
 from bench.explain.reading import Reading
-from bench.trace.log import FIRST, NOWHERE, REPLAY, Op
+from bench.trace.log import FIRST, NOWHERE
 
 Identity = tuple[object, ...]
 
@@ -57,7 +57,6 @@ def _op_identities(reading: Reading) -> list[Identity]:
     log = reading.log
     firsts = {(p.region, p.call): n for n, p in enumerate(log.passes) if p.kind == FIRST}
     in_pass: dict[int, dict[Identity, list[Identity]]] = {}
-
     seen: Counter[Identity] = Counter()
     repeated: Counter[Identity] = Counter()
     found: list[Identity] = []
@@ -68,7 +67,7 @@ def _op_identities(reading: Reading) -> list[Identity]:
             # Not by its line: a replay of a module of torch itself is called from torch alone.
             phase = "forward" if reading.is_replayed(op) else op.phase
             kind = (phase, op.name, op.module, tuple(log.storages[s].shape for s in op.writes))
-        replay = _innermost_replay(reading, op)
+        replay = next(iter(replays_around(log, op.region_pass)), NOWHERE)
         name: Identity | None = None
         if replay != NOWHERE:
             p = log.passes[replay]
@@ -81,17 +80,6 @@ def _op_identities(reading: Reading) -> list[Identity]:
             name = (*place, seen[place])
             seen[place] += 1
         found.append(name)
-        for number in _around(reading, op.region_pass):
+        for number in around(log, op.region_pass):
             in_pass.setdefault(number, {}).setdefault(kind, []).append(name)
     return found
-
-
-def _innermost_replay(reading: Reading, op: Op) -> int:
-    return next((n for n in _around(reading, op.region_pass) if reading.log.passes[n].kind == REPLAY), NOWHERE)
-
-
-def _around(reading: Reading, number: int) -> Iterator[int]:
-    """A pass and those that it lies in, from the innermost out."""
-    while number != NOWHERE:
-        yield number
-        number = reading.log.passes[number].around

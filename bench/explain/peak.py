@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.explain.categories import BOUNDARY, SAVED, CategoryBytes, at_peak
 from bench.explain.modules import ModuleRow, module_rows
-from bench.explain.reading import ACTIVATIONS, Reading, read
-from bench.explain.tensors import OpPlace, TensorEntry, TensorGroup, entry, group, place_of
+from bench.explain.reading import ACTIVATIONS, Reading
+from bench.explain.tensors import OpPlace, TensorEntry, TensorGroup, entries, entry, group, place_of
 from bench.explain.words import common_module, is_inside
-from bench.spec import ChainInfo
-from bench.trace.log import NOWHERE, StepLog
+from bench.trace.log import NOWHERE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,23 +77,15 @@ class PeakExplanation:
         return sum(one.bytes for one in self.categories if one.category in categories)
 
 
-def explain_peak(log: StepLog, chains: Sequence[ChainInfo] = ()) -> PeakExplanation:
+def explain(reading: Reading) -> PeakExplanation:
     """
-    Args:
-        chains: the model's; without them all activations that a module made count as removable.
-
     Raises:
         CategoriesDoNotAddUpError: the log is broken.
     """
-    return explain(read(log, chains))
-
-
-def explain(reading: Reading) -> PeakExplanation:
-    """As `explain_peak`, of a log that was read already."""
     log = reading.log
     peak = at_peak(log, reading.classes)
     alive = log.alive_at(peak.at_event)
-    tensors = sorted((entry(reading, storage, peak.at_event) for storage in alive), key=lambda one: -one.bytes)
+    tensors = entries(reading, alive, peak.at_event)
     return PeakExplanation(
         model=log.model,
         placement=log.placement,
@@ -107,7 +97,7 @@ def explain(reading: Reading) -> PeakExplanation:
         categories=peak.categories,
         modules=module_rows(reading, alive),
         groups=group(tensors),
-        tensors=tuple(tensors),
+        tensors=tensors,
         activation_bytes=peak.bytes_of(*ACTIVATIONS),
         removable_bytes=reading.total_bytes(removable_at(reading, peak.at_event)),
         units=_units(reading, peak.at_event),
@@ -173,7 +163,7 @@ def _units(reading: Reading, events: int) -> tuple[UnitAtPeak, ...]:
                 for index in range(len(reading.log.storages))
                 if reading.category(index) in (SAVED, BOUNDARY) and is_inside(reading.module_of(index), unit)
             ]
-            first_run = [i for i in inside if (op := reading.maker(i)) is None or not reading.is_replayed(op)]
+            first_run = [index for index in inside if not reading.is_rebuilt(index)]
             found.append(
                 UnitAtPeak(
                     unit=unit,

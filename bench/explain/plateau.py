@@ -24,7 +24,6 @@ class Plateau:
     begins_at: str
     """The cheapest placement that is as low as any."""
     peak_bytes: int
-    lowest_bytes: int
     dearer: tuple[str, ...]
     """Placements that replay more, or as much, and free no more, in order of cost."""
     text: str
@@ -58,7 +57,6 @@ def find_plateau(points: Sequence[PlateauPoint], tolerance: float = TOLERANCE) -
     return Plateau(
         begins_at=begin.placement,
         peak_bytes=begin.peak_bytes,
-        lowest_bytes=lowest,
         dearer=tuple(point.placement for point in dearer),
         text=text,
     )

@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, RANDOM_STATE, SAVED, Classified, classify, is_in_replay
+from bench.explain.categories import BOUNDARY, RANDOM_STATE, SAVED, Classified, classify
 from bench.explain.leaks import leaked
+from bench.explain.passes import is_in_replay
 from bench.explain.words import owner_of
 from bench.placement import parse_placement
 from bench.spec import ChainInfo
@@ -58,6 +59,11 @@ class Reading:
     def is_replayed(self, op: Op) -> bool:
         return is_in_replay(self.log, op.region_pass)
 
+    def is_rebuilt(self, storage: int) -> bool:
+        """Whether an op of a replay made it."""
+        maker = self.maker(storage)
+        return maker is not None and self.is_replayed(maker)
+
     def running(self, events: int) -> int:
         """The op that the last of `events` events happened in, or NOWHERE where it happened between ops."""
         index = self.log.op_at(events)
@@ -72,9 +78,6 @@ class Reading:
 
     def total_bytes(self, storages: Iterable[int]) -> int:
         return sum(self.log.storages[index].size_bytes for index in storages)
-
-    def persistent(self) -> tuple[int, ...]:
-        return tuple(i for i, s in enumerate(self.log.storages) if s.birth is None)
 
 
 def read(log: StepLog, chains: Sequence[ChainInfo] = ()) -> Reading:
@@ -100,6 +103,15 @@ def read(log: StepLog, chains: Sequence[ChainInfo] = ()) -> Reading:
 def units_of(region: str) -> tuple[str, ...]:
     """Units of one region's text form."""
     return tuple(unit for one in parse_placement(region).regions for unit in one.units)
+
+
+def random_states(reading: Reading) -> dict[int, list[int]]:
+    """First pass → random states kept for its replay."""
+    states: dict[int, list[int]] = {}
+    for storage, number in reading.kept_for.items():
+        if reading.category(storage) == RANDOM_STATE and reading.log.passes[number].kind == FIRST:
+            states.setdefault(number, []).append(storage)
+    return states
 
 
 def _kept_for(log: StepLog, classes: Sequence[Classified]) -> dict[int, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bench.explain.categories import BOUNDARY, OF_REPLAY, SAVED
 from bench.explain.identity import identities
+from bench.explain.passes import replayed_region
 from bench.explain.reading import Reading, units_of
 from bench.explain.words import is_inside
 from bench.placement import Placement, Region
@@ -94,13 +95,7 @@ def _is_rebuilt_by(reading: Reading, storage: int, region: str) -> bool:
     one, maker = reading.classes[storage], reading.maker(storage)
     if maker is None or not (one.category == BOUNDARY or (one.category == SAVED and one.kind == OF_REPLAY)):
         return False
-    number = maker.region_pass
-    while number != NOWHERE:
-        p = reading.log.passes[number]
-        if p.kind == REPLAY:
-            return p.region == region
-        number = p.around
-    return False
+    return replayed_region(reading.log, maker.region_pass) == region
 
 
 def _was_kept(reading: Reading, storage: int, twins: list[int], rebuilt: list[int]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import RANDOM_STATE
-from bench.explain.reading import Reading
+from bench.explain.passes import replays_around
+from bench.explain.reading import Reading, random_states
 from bench.trace.log import FIRST, NOWHERE, REPLAY, Op
 
 
@@ -62,10 +62,7 @@ class ReplayCost:
 
     @property
     def flops_share(self) -> float | None:
-        """Replayed FLOPs over those of the step without them."""
-        if self.step.flops is None or self.replayed.flops is None or self.step.flops == self.replayed.flops:
-            return None
-        return self.replayed.flops / (self.step.flops - self.replayed.flops)
+        return _flops_share(self.step, self.replayed)
 
 
 def replay_cost(reading: Reading, *, plain_ms: float | None = None, placed_ms: float | None = None) -> ReplayCost:
@@ -75,10 +72,11 @@ def replay_cost(reading: Reading, *, plain_ms: float | None = None, placed_ms: f
         placed_ms: measured step time of this placement.
     """
     log = reading.log
-    replayed_in = [_outermost_replay(reading, op) for op in log.ops]
+    # Where one replay lies in another, the outer, which caused it.
+    replayed_in = [next(reversed(replays_around(log, op.region_pass)), NOWHERE) for op in log.ops]
     replayed = _work(op for op, pass_number in zip(log.ops, replayed_in, strict=True) if pass_number != NOWHERE)
     step = _work(log.ops)
-    states = _random_states(reading)
+    states = random_states(reading)
     regions = tuple(dict.fromkeys(p.region for p in log.passes))
     costs = [_region_cost(reading, region, replayed_in, states) for region in regions]
     measured = None
@@ -113,9 +111,8 @@ def _region_cost(reading: Reading, region: str, replayed_in: Sequence[int], stat
 
 
 def _measured(plain_ms: float, placed_ms: float, step: Work, replayed: Work, region_calls: int) -> MeasuredExtra:
-    at_rate = None
-    if step.flops is not None and replayed.flops is not None and step.flops > replayed.flops:
-        at_rate = plain_ms * replayed.flops / (step.flops - replayed.flops)
+    share = _flops_share(step, replayed)
+    at_rate = None if share is None else plain_ms * share
     extra = placed_ms - plain_ms
     remainder = None if at_rate is None else extra - at_rate
     return MeasuredExtra(
@@ -128,6 +125,13 @@ def _measured(plain_ms: float, placed_ms: float, step: Work, replayed: Work, reg
     )
 
 
+def _flops_share(step: Work, replayed: Work) -> float | None:
+    """Replayed FLOPs over those of the step without them."""
+    if step.flops is None or replayed.flops is None or step.flops == replayed.flops:
+        return None
+    return replayed.flops / (step.flops - replayed.flops)
+
+
 def _work(ops: Iterable[Op]) -> Work:
     ops = list(ops)
     counted = [op.flops for op in ops if op.flops is not None]
@@ -136,22 +140,3 @@ def _work(ops: Iterable[Op]) -> Work:
         moved_bytes=sum(op.moved_bytes for op in ops),
         num_ops=len(ops),
     )
-
-
-def _outermost_replay(reading: Reading, op: Op) -> int:
-    """The replay that an op ran in, or NOWHERE; where one lies in another, the outer, which caused it."""
-    found, number = NOWHERE, op.region_pass
-    while number != NOWHERE:
-        if reading.log.passes[number].kind == REPLAY:
-            found = number
-        number = reading.log.passes[number].around
-    return found
-
-
-def _random_states(reading: Reading) -> dict[int, list[int]]:
-    """First pass → random states kept for its replay."""
-    states: dict[int, list[int]] = {}
-    for storage, number in reading.kept_for.items():
-        if reading.category(storage) == RANDOM_STATE and reading.log.passes[number].kind == FIRST:
-            states.setdefault(number, []).append(storage)
-    return states

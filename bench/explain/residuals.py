@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, BUFFERS, INPUTS, PARAMETERS, RANDOM_STATE, SAVED
-from bench.explain.reading import Reading
+from bench.explain.categories import BOUNDARY, BUFFERS, INPUTS, PARAMETERS, SAVED
+from bench.explain.reading import Reading, random_states
 from bench.explain.tensors import OpPlace, place_of
 from bench.explain.words import is_inside
 from bench.trace.log import FIRST, NOWHERE
@@ -63,7 +63,7 @@ def region_residuals(reading: Reading) -> Residuals:
     """What each first pass of a region keeps for its replay: what it was given, outputs that its policy keeps, random
     states."""
     found: list[tuple[str, int, int, dict[int, str]]] = []
-    rng = _random_states(reading)
+    rng = random_states(reading)
     for number, p in enumerate(reading.log.passes):
         if p.kind != FIRST:
             continue
@@ -137,14 +137,6 @@ def _passes_within(reading: Reading, number: int) -> set[int]:
         if p.around in within:  # an inner pass begins after the one around it
             within.add(index)
     return within
-
-
-def _random_states(reading: Reading) -> dict[int, list[int]]:
-    states: dict[int, list[int]] = {}
-    for storage, number in reading.kept_for.items():
-        if reading.category(storage) == RANDOM_STATE:
-            states.setdefault(number, []).append(storage)
-    return states
 
 
 def _readers_in_backward(reading: Reading, storage: int) -> tuple[OpPlace, ...]:

@@ -103,6 +103,11 @@ def place_of(reading: Reading, op: Op) -> OpPlace:
     )
 
 
+def entries(reading: Reading, storages: Iterable[int], events: int) -> tuple[TensorEntry, ...]:
+    """The largest first."""
+    return tuple(sorted((entry(reading, storage, events) for storage in storages), key=lambda one: -one.bytes))
+
+
 def entry(reading: Reading, storage: int, events: int) -> TensorEntry:
     """A tensor as it stands once `events` events have happened."""
     held, one = reading.log.storages[storage], reading.classes[storage]
@@ -127,15 +132,15 @@ def entry(reading: Reading, storage: int, events: int) -> TensorEntry:
     )
 
 
-def group(entries: Iterable[TensorEntry]) -> tuple[TensorGroup, ...]:
+def group(tensors: Iterable[TensorEntry]) -> tuple[TensorGroup, ...]:
     """The largest first."""
     groups: dict[tuple[object, ...], list[TensorEntry]] = {}
-    for one in entries:
+    for one in tensors:
         op = one.made_by
         key = (
             one.category,
             one.kind,
-            one.shape if one.made_by else None,
+            one.shape if op else None,
             one.dtype,
             module_pattern(one.module),
             op and (op.op, op.source),

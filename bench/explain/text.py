@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.explain.advice import Advice
 from bench.explain.categories import CategoryBytes
 from bench.explain.compare import Comparison, Difference
+from bench.explain.findings import Advice
 from bench.explain.modules import ModuleRow
 from bench.explain.peak import Moment, PeakExplanation, UnitAtPeak
 from bench.explain.replay_cost import ReplayCost, Work
@@ -22,6 +22,7 @@ from bench.explain.words import (
     bytes_text,
     count_text,
     fold_modules,
+    gflop_text,
     in_module,
     join_text,
     module_pattern,
@@ -29,15 +30,13 @@ from bench.explain.words import (
     tensor_text,
 )
 
-TENSORS = 12
-"""Rows of a table of tensors."""
-SMALL_SHARE = 0.01
+ROWS = 12
+"""Of a table of tensors or units."""
+SMALL_SHARE = 0.02
 """Of the peak: modules that hold less are left out of the table."""
 
 
-def render_explanation(
-    explanation: PeakExplanation, advice: Sequence[Advice], *, num_tensors: int = TENSORS
-) -> RenderableType:
+def render_explanation(explanation: PeakExplanation, advice: Sequence[Advice]) -> RenderableType:
     """Moment, advice, categories, units, modules and the largest tensors."""
     e = explanation
     parts: list[RenderableType] = [
@@ -53,18 +52,18 @@ def render_explanation(
         _categories_table(e.categories, e.peak_bytes),
     ]
     if e.units:
-        parts += [Text(), _units_table(e, num_tensors)]
+        parts += [Text(), _units_table(e.units)]
     parts += [
         Text(),
         _modules_table([row for row in e.modules if row.bytes >= SMALL_SHARE * e.peak_bytes], e.peak_bytes),
         Text(),
         Text("made by the step, alive at the peak:"),
-        _tensors_table([one for one in e.groups if one.since != BEFORE_THE_STEP], num_tensors),
+        _tensors_table([one for one in e.groups if one.since != BEFORE_THE_STEP]),
     ]
     return Group(*parts)
 
 
-def render_comparison(comparison: Comparison, *, num_tensors: int = TENSORS) -> RenderableType:
+def render_comparison(comparison: Comparison) -> RenderableType:
     c = comparison
     parts: list[RenderableType] = [
         Text(f"{c.model}: {c.first} → {c.second}", style="bold"),
@@ -79,7 +78,7 @@ def render_comparison(comparison: Comparison, *, num_tensors: int = TENSORS) -> 
     )
     for side, title in sides:
         if side.tensors:
-            parts += [Text(), Text(f"{title}: {_amount(side)}"), _tensors_table(side.groups, num_tensors)]
+            parts += [Text(), Text(f"{title}: {_amount(side)}"), _tensors_table(side.groups)]
     return Group(*parts)
 
 
@@ -93,7 +92,7 @@ def render_residuals(residuals: Residuals) -> RenderableType:
 
 
 def render_replay_cost(cost: ReplayCost) -> RenderableType:
-    table = _table("region", "calls", "replays", "FLOPs", "moved", "ops", "random states")
+    table = _table("region", "calls", "replays", "GFLOP", "moved", "ops", "random states")
     for region in cost.regions:
         table.add_row(
             region.region,
@@ -138,15 +137,15 @@ def _categories_table(categories: Iterable[CategoryBytes], peak_bytes: int) -> T
     return table
 
 
-def _units_table(explanation: PeakExplanation, most: int) -> Table:
+def _units_table(units_at_peak: Sequence[UnitAtPeak]) -> Table:
     """Units that hold the same are one row."""
     table = _table("unit", "at the peak", "removable", "kept in all")
     alike: dict[tuple[object, ...], list[UnitAtPeak]] = {}
-    for one in explanation.units:
+    for one in units_at_peak:
         key = (module_pattern(one.unit), one.at_peak_bytes, one.removable_bytes, one.saved_bytes)
         alike.setdefault(key, []).append(one)
     rows = list(alike.values())
-    shown = rows if len(rows) <= most else [*rows[: most - 2], list(chain(*rows[most - 2 : -1])), rows[-1]]
+    shown = rows if len(rows) <= ROWS else [*rows[: ROWS - 2], list(chain(*rows[ROWS - 2 : -1])), rows[-1]]
     for units in shown:
         patterns = {module_pattern(one.unit) for one in units}
         times = f" (×{len(units)})" if len(units) > 1 else ""
@@ -180,15 +179,15 @@ def _last(module: str) -> str:
     return module.replace("..", "\0").rpartition(".")[2].replace("\0", "..")
 
 
-def _tensors_table(groups: Sequence[TensorGroup], most: int) -> Table:
+def _tensors_table(groups: Sequence[TensorGroup]) -> Table:
     table = _table("tensor", "bytes", left=("made by", "kept by"))
-    for one in groups[:most]:
+    for one in groups[:ROWS]:
         kind = f"{one.category} ({one.kind})" if one.kind else one.category
         times = f"{one.num_tensors} × " if one.num_tensors > 1 else ""
         label = f"{times}{tensor_text(one.shape, one.dtype)}\n{kind}" if one.dtype else f"{times}{kind}"
         made = f"{one.op} {in_module(one.module)}" if one.op else one.module or one.since
         table.add_row(label, bytes_text(one.bytes), f"{made}\n{_line(one.source)}".strip(), one.holder)
-    rest = groups[most:]
+    rest = groups[ROWS:]
     if rest:
         number = sum(one.num_tensors for one in rest)
         table.add_row(count_text(number, "smaller tensor"), bytes_text(sum(one.bytes for one in rest)), "", "")
@@ -239,13 +238,12 @@ def _amount(side: Difference) -> str:
 
 
 def _work_cells(work: Work) -> tuple[str, str, str]:
-    flops = "unknown" if work.flops is None else f"{work.flops / 1e9:.3g} G"
-    return flops, bytes_text(work.moved_bytes), str(work.num_ops)
+    return gflop_text(work.flops), bytes_text(work.moved_bytes), str(work.num_ops)
 
 
 def _work_text(work: Work) -> str:
     flops, moved, ops = _work_cells(work)
-    return f"{flops} FLOPs, {moved} moved, {ops} ops"
+    return f"{flops} GFLOP, {moved} moved, {ops} ops"
 
 
 def _table(first: str, *right: str, left: Sequence[str] = ()) -> Table:

@@ -19,9 +19,16 @@ def bytes_text(num_bytes: int) -> str:
 
 
 def share_text(part: int, whole: int) -> str:
-    """`12 %`, `0.4 %`; a share of nothing is 0 %."""
+    """`12 %`, `0.4 %`, `< 0.1 %` of what is there but hardly; a share of nothing is 0 %."""
     share = 100 * part / whole if whole else 0.0
-    return f"{share:.1f} %" if 0 < abs(share) < 9.95 else f"{share:.0f} %"
+    if 0 < share < 0.05:
+        return "< 0.1 %"
+    return f"{share:.1f} %" if 0 < share < 9.95 else f"{share:.0f} %"
+
+
+def gflop_text(flops: int | None) -> str:
+    """`0.0315`, in GFLOP; `–` where an op has no formula."""
+    return "–" if flops is None else f"{flops / 1e9:.3g}"
 
 
 def tensor_text(shape: Sequence[int] | None, dtype: str | None) -> str:

@@ -10,8 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bench.explain.words import gflop_text
 from bench.report.labels import shorten
-from bench.report.quantities import ABSENT, memory_unit, share_text
+from bench.report.quantities import memory_unit, share_text
 from bench.report.table import LABEL_WIDTH_MIN, Folded
 
 MAX_ROWS = 8
@@ -31,12 +32,11 @@ def render_candidates(candidates: Sequence[Mapping[str, Any]], peak_bytes: int) 
     for header in (f"frees\n{memory.name}", "of the\npeak", "replays\nGFLOP"):
         table.add_column(header, justify="right", no_wrap=True)
     for one in shown:
-        flops = one["replay_flops"]
         table.add_row(
             Folded(shortening.label(one["placement"])),
             memory.text(one["freed_bytes"]),
             share_text(one["freed_bytes"] / peak_bytes),
-            ABSENT if flops is None else f"{flops / 1e9:.3g}",
+            gflop_text(one["replay_flops"]),
         )
     parts: list[RenderableType] = [table]
     if len(candidates) > len(shown):

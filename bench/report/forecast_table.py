@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TextIO
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from bench.frontier.trials import forecast_error
+from bench.frontier.types import MemoryReference
 from bench.records import PLAIN, Forecast, Forecasts
 from bench.report.labels import shorten
 from bench.report.quantities import ABSENT, error_text, memory_unit, share_text, time_unit
-from bench.report.table import DEFAULT_WIDTH, LABEL_WIDTH_MIN, Folded
+from bench.report.shares import replay_share, saving_share
+from bench.report.table import LABEL_WIDTH_MIN, Folded
 
 FITS, TOO_LARGE = "fits", "too large"
 
@@ -86,18 +87,6 @@ def forecast_rows(
     return tuple(rows)
 
 
-def write_forecasts(table: ForecastTable, file: TextIO, width: int | None = None) -> None:
-    """Plain text; as wide as a terminal is, or DEFAULT_WIDTH."""
-    if width is None and file.isatty():
-        Console(file=file).print(render_forecasts(table))
-        return
-    columns = width or DEFAULT_WIDTH
-    console = Console(width=columns, color_system=None, force_terminal=False, highlight=False, legacy_windows=False)
-    with console.capture() as capture:
-        console.print(render_forecasts(table))
-    file.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())
-
-
 def render_forecasts(table: ForecastTable) -> RenderableType:
     shortening = shorten(row.placement for row in table.rows)
     forecast = [row for row in table.rows if row.problem is None]
@@ -129,8 +118,8 @@ def _row(
         persistent_bytes=forecast.persistent_bytes,
         peak_phase=forecast.peak_phase,
         peak_reserved_bytes=forecast.peak_reserved_bytes,
-        saved_share=_saved(forecast, plain),
-        replay_share=_replayed(forecast, plain),
+        saved_share=saving_share(forecast.peak_allocated_bytes, None if plain is None else _reference(plain)),
+        replay_share=replay_share(forecast.replay_flops, None if plain is None else plain.step_flops),
         replay_flops=forecast.replay_flops,
         replay_moved_bytes=forecast.replay_moved_bytes,
         fits=None if capacity_bytes is None else taken <= capacity_bytes,
@@ -140,17 +129,8 @@ def _row(
     )
 
 
-def _saved(forecast: Forecast, plain: Forecast | None) -> float | None:
-    movable = 0 if plain is None else plain.peak_allocated_bytes - plain.persistent_bytes
-    if plain is None or movable <= 0:
-        return None
-    return (plain.peak_allocated_bytes - forecast.peak_allocated_bytes) / movable
-
-
-def _replayed(forecast: Forecast, plain: Forecast | None) -> float | None:
-    if plain is None or not plain.step_flops or forecast.replay_flops is None:
-        return None
-    return forecast.replay_flops / plain.step_flops
+def _reference(plain: Forecast) -> MemoryReference:
+    return MemoryReference(peak_allocated_bytes=plain.peak_allocated_bytes, persistent_bytes=plain.persistent_bytes)
 
 
 def _error(forecast: Forecast, measured: Measured) -> float | None:

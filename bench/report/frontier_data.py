@@ -10,6 +10,7 @@ from bench.frontier.types import Frontier, Interval, Trial
 from bench.report.families import FAMILIES, family_of
 from bench.report.labels import common_prefix, short_label
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
+from bench.report.reasons import brief
 from bench.report.shares import memory_reference, peak_share, persistent_floor, reference_trial
 
 MIN_TIME_ROOM = 0.05
@@ -298,7 +299,7 @@ def _failures(frontier: Frontier, tags: dict[str, str], prefix: str) -> tuple[Fa
             tag=tags.get(trial.placement, ""),
             label=short_label(trial.placement, prefix),
             outcome=trial.outcome,
-            reason=" ".join(trial.reason.split()),
+            reason=brief(trial.reason),
         )
         for trial in frontier.trials
         if trial.outcome != "ok"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -14,14 +13,13 @@ from bench.report.labels import fold
 from bench.report.page import (
     FAILURE_COLOUR,
     GREY,
-    INK,
     LINE,
     MARGIN,
     PAGE_WIDTH,
-    SMALL,
     mono_characters,
     mono_width,
     wrap,
+    write,
 )
 
 ONE_COLUMN_ENTRIES = 12
@@ -31,7 +29,6 @@ MARKER_WIDTH = 0.17
 TEXT_LEFT = NUMBER_WIDTH + MARKER_WIDTH
 REASON_ENTRIES = 6
 """Up to this many failures each show a reason; the table has the reasons of all."""
-REASON_CHARACTERS = 160
 
 LABEL_HEADER = "placement"
 RATIO_HEADER, PEAK_HEADER = "time ratio", "peak"
@@ -92,18 +89,18 @@ def draw_key(layer: Axes, data: FrontierData, columns: list[list[Line]], top: fl
     for left, width, lines in _placed(columns):
         label_width = max(*(len(line.label) for line in lines), len(LABEL_HEADER))
         value_left = min(left + TEXT_LEFT + mono_width(label_width + 2), left + width)
-        _text(layer, left + TEXT_LEFT, top + 0.5 * LINE, LABEL_HEADER, color=GREY)
-        _text(layer, value_left, top + 0.5 * LINE, header, family="monospace", color=GREY)
+        write(layer, left + TEXT_LEFT, top + 0.5 * LINE, LABEL_HEADER, color=GREY)
+        write(layer, value_left, top + 0.5 * LINE, header, family="monospace", color=GREY)
         for index, line in enumerate(lines):
             y = top + (index + 1.5) * LINE
             weight = "normal"
             if isinstance(line.entry, KeyEntry):
                 colour, marker = markers[line.entry.family]
                 weight = "bold" if line.entry.is_knee else "normal"
-                _text(layer, left + NUMBER_WIDTH - 0.07, y, line.entry.tag, ha="right", weight="bold")
+                write(layer, left + NUMBER_WIDTH - 0.07, y, line.entry.tag, ha="right", weight="bold")
                 layer.plot(left + NUMBER_WIDTH + 0.04, y, marker, color=colour, markersize=4.5, mec="white", mew=0.4)
-                _text(layer, value_left, y, line.values, family="monospace", weight=weight)
-            _text(layer, left + TEXT_LEFT, y, line.label, family="monospace", weight=weight)
+                write(layer, value_left, y, line.values, family="monospace", weight=weight)
+            write(layer, left + TEXT_LEFT, y, line.label, family="monospace", weight=weight)
 
 
 def draw_failures(layer: Axes, columns: list[list[Line]], top: float) -> None:
@@ -111,9 +108,9 @@ def draw_failures(layer: Axes, columns: list[list[Line]], top: float) -> None:
         for index, line in enumerate(lines):
             y = top + (index + 0.5) * LINE
             if isinstance(line.entry, Failure):
-                _text(layer, left + NUMBER_WIDTH - 0.07, y, line.entry.tag, ha="right", weight="bold")
+                write(layer, left + NUMBER_WIDTH - 0.07, y, line.entry.tag, ha="right", weight="bold")
                 layer.plot(left + NUMBER_WIDTH + 0.04, y, "x", color=FAILURE_COLOUR, markersize=4.5, mew=1.2)
-            _text(layer, left + TEXT_LEFT, y, line.label, family="monospace")
+            write(layer, left + TEXT_LEFT, y, line.label, family="monospace")
 
 
 def caption_lines(caption: str) -> list[str]:
@@ -122,11 +119,11 @@ def caption_lines(caption: str) -> list[str]:
 
 def draw_caption(layer: Axes, lines: list[str], top: float) -> None:
     for index, line in enumerate(lines):
-        _text(layer, MARGIN, top + (index + 0.5) * LINE, line, color=GREY)
+        write(layer, MARGIN, top + (index + 0.5) * LINE, line, color=GREY)
 
 
 def draw_heading(layer: Axes, text: str, top: float) -> None:
-    _text(layer, MARGIN, top + 0.5 * LINE, text, weight="bold")
+    write(layer, MARGIN, top + 0.5 * LINE, text, weight="bold")
 
 
 def _aligned_values(data: FrontierData) -> list[str]:
@@ -159,10 +156,7 @@ def _failure_lines(failure: Failure, text: str, width: int) -> list[Line]:
 
 
 def _reason(failure: Failure) -> str:
-    reason = failure.reason
-    if len(reason) > REASON_CHARACTERS:
-        reason = reason[: REASON_CHARACTERS - 1] + "…"
-    return f"{failure.outcome}: {reason}" if reason else failure.outcome
+    return f"{failure.outcome}: {failure.reason}" if failure.reason else failure.outcome
 
 
 def _balanced(entries: list[list[Line]], num_columns: int) -> list[list[Line]]:
@@ -188,8 +182,3 @@ def _label_characters(num_columns: int, value_characters: int) -> int:
 def _placed(columns: list[list[Line]]) -> list[tuple[float, float, list[Line]]]:
     width = _column_width(max(len(columns), 1))
     return [(MARGIN + index * (width + COLUMN_GAP), width, lines) for index, lines in enumerate(columns)]
-
-
-def _text(layer: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    if text:
-        layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | style))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import is_in_replay
+from bench.explain.passes import is_in_replay
 from bench.trace.log import NOWHERE, Op, StepLog
 
 SMALLEST_SHARE = 1e-4

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.explain.categories import CATEGORIES, PeakCategories, at_peak, classify
+from bench.explain.passes import replayed_region
 from bench.report.memory_axis import Axis, axis_of
-from bench.trace.log import NOWHERE, REPLAY, PhaseMark, StepLog
+from bench.trace.log import NOWHERE, PhaseMark, StepLog
 
 NUM_COLUMNS = 720
 """A hundred an inch, more than a reader sees."""
@@ -147,7 +148,7 @@ def _peak(log: StepLog, axis: Axis, sizes: PeakCategories) -> Peak:
         module=log.ops[op].module if op != NOWHERE else "",
         op=log.ops[op].name if op != NOWHERE else "",
         op_number=op,
-        replayed=_replayed_at(log, op),
+        replayed=replayed_region(log, log.ops[op].region_pass) if op != NOWHERE else "",
         by_category={entry.category: entry.bytes for entry in sizes.categories if entry.bytes},
     )
 
@@ -173,15 +174,6 @@ def _floor(log: StepLog, categories: Sequence[str]) -> dict[str, int]:
         if storage.birth is None and storage.death is None:
             sizes[category] += storage.size_bytes
     return {category: size for category, size in sizes.items() if size}
-
-
-def _replayed_at(log: StepLog, op: int) -> str:
-    index = log.ops[op].region_pass if op != NOWHERE else NOWHERE
-    while index != NOWHERE:
-        if log.passes[index].kind == REPLAY:
-            return log.passes[index].region
-        index = log.passes[index].around
-    return ""
 
 
 def _pass_bars(log: StepLog, axis: Axis) -> tuple[PassBar, ...]:

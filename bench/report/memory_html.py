@@ -13,10 +13,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from bench.explain.categories import CATEGORIES, classify, is_in_replay
+from bench.explain.categories import CATEGORIES, classify
 from bench.explain.leaks import leaked
-from bench.report.memory_axis import Axis, aligned_axes
-from bench.report.memory_colours import colour_of
+from bench.explain.passes import is_in_replay
+from bench.report.memory_axis import aligned_axes
+from bench.report.memory_colours import COLOURS
 from bench.report.memory_data import MemoryData, memory_data
 from bench.report.memory_modules import module_runs
 from bench.report.memory_words import amount, moment, peak_of, small_amount
@@ -29,29 +30,28 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 POSITION_DECIMALS = 2
 
 
-def write_memory_html(path: Path, log: StepLog, *, title: str, other: StepLog | None = None) -> Path:
+def write_memory_html(path: Path, log: StepLog, *, other: StepLog | None = None) -> Path:
     """Writes the page of `log`, with `other` to switch to and as an outline behind it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(memory_html(log, title=title, other=other), encoding="utf-8")
+    path.write_text(memory_html(log, title=f"{log.model}, {log.placement}", other=other), encoding="utf-8")
     return path
 
 
 def memory_html(log: StepLog, *, title: str, other: StepLog | None = None) -> str:
     logs = [log] if other is None else [log, other]
     axes = aligned_axes(*logs)
-    steps = [_step(step, axis) for step, axis in zip(logs, axes, strict=True)]
+    pictures = [memory_data(step, axis) for step, axis in zip(logs, axes, strict=True)]
     content = {
         "title": title,
         "width": axes[0].width,
-        "categories": [{"name": name, "colour": colour_of(name)} for name in CATEGORIES],
-        "steps": steps,
+        "categories": [{"name": name, "colour": COLOURS[name]} for name in CATEGORIES],
+        "steps": [_step(step, data) for step, data in zip(logs, pictures, strict=True)],
     }
-    summaries = "".join(_summary(memory_data(step, axis)) for step, axis in zip(logs, axes, strict=True))
     values = {
         "policy": html.escape(POLICY),
         "title": html.escape(title),
         "style": _asset("memory_viewer.css"),
-        "summary": summaries,
+        "summary": "".join(map(_summary, pictures)),
         "data": as_script_json(content),
         "script": "\n".join(_asset(f"memory_viewer_{part}.js") for part in PARTS),
     }
@@ -69,11 +69,10 @@ def _asset(name: str) -> str:
     return resources.files("bench.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _step(log: StepLog, axis: Axis) -> dict[str, Any]:
+def _step(log: StepLog, data: MemoryData) -> dict[str, Any]:
     """The log in columns, texts numbered once. What is older than the step and unknown is left out of the alive."""
     classes = tuple(classify(log))
     names, modules = _Numbers(), _Numbers()
-    data = memory_data(log, axis)
     return {
         "model": log.model,
         "placement": log.placement,
@@ -81,18 +80,15 @@ def _step(log: StepLog, axis: Axis) -> dict[str, Any]:
         "isFake": log.is_fake,
         "peak": {"bytes": data.peak.bytes, "events": data.peak.events},
         "events": list(log.events),
-        "states": [round(x, POSITION_DECIMALS) for x in axis.states],
+        "states": [round(x, POSITION_DECIMALS) for x in data.axis.states],
         "ops": {
             "name": [names(op.name) for op in log.ops],
             "module": [modules(op.module) for op in log.ops],
             "source": [op.source for op in log.ops],
-            "pass": [op.region_pass for op in log.ops],
-            "forward": [op.forward_op for op in log.ops],
             "replayed": [int(is_in_replay(log, op.region_pass)) for op in log.ops],
             "begin": [op.begin for op in log.ops],
             "end": [op.end for op in log.ops],
             "reads": [list(op.reads) for op in log.ops],
-            "writes": [list(op.writes) for op in log.ops],
         },
         "names": names.texts,
         "modules": modules.texts,
@@ -110,7 +106,7 @@ def _step(log: StepLog, axis: Axis) -> dict[str, Any]:
         "leaked": list(leaked(log, classes)),
         "phases": [
             {"name": span.phase, "batch": span.micro_batch, "left": span.left, "right": span.right}
-            for span in axis.phases
+            for span in data.axis.phases
         ],
         "marks": [{"name": mark.phase, "batch": mark.micro_batch, "begin": mark.begin} for mark in log.phases],
         "passes": [
@@ -128,7 +124,7 @@ def _step(log: StepLog, axis: Axis) -> dict[str, Any]:
         ],
         "runs": [
             {"group": run.group, "number": run.number, "phase": run.phase, "left": run.left, "right": run.right}
-            for run in module_runs(log, axis)
+            for run in module_runs(log, data.axis)
         ],
     }
 

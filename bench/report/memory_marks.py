@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -13,7 +12,7 @@ from bench.report.memory_axis import PhaseSpan
 from bench.report.memory_data import PassBar
 from bench.report.memory_modules import ModuleRun
 from bench.report.memory_words import phase_names
-from bench.report.page import GREY, INK, SMALL, text_width
+from bench.report.page import GREY, INK, text_width, write
 from bench.trace.log import REPLAY
 
 PHASES_HEIGHT = 0.17
@@ -43,7 +42,7 @@ def draw_phases(layer: Axes, phases: Sequence[PhaseSpan], place: Place, top: flo
             layer.plot([left, left], [top - PHASES_HEIGHT, bottom], color=GREY, lw=0.5, zorder=4)
         names = phase_names(span.phase, span.micro_batch, num_micro_batches)
         fitting = next((name for name in names if text_width(name) <= right - left - LABEL_GAP), "")
-        _text(layer, (left + right) / 2, top - PHASES_HEIGHT / 2, fitting, ha="center")
+        write(layer, (left + right) / 2, top - PHASES_HEIGHT / 2, fitting, ha="center")
 
 
 def num_lanes(passes: Sequence[PassBar]) -> int:
@@ -77,12 +76,12 @@ def draw_modules(layer: Axes, runs: Sequence[ModuleRun], place: Place, top: floa
             layer.plot([x0, x0], [top, top + 0.04], color=GREY, lw=0.4)
             fits = text_width(run.number) <= x1 - x0 - 0.02 if step == 1 else left + 0.05 < (x0 + x1) / 2 < right - 0.05
             if run.number and int(run.number) % step == 0 and fits:
-                _text(layer, (x0 + x1) / 2, top + MODULES_HEIGHT / 4 + 0.01, run.number, ha="center", color=GREY)
+                write(layer, (x0 + x1) / 2, top + MODULES_HEIGHT / 4 + 0.01, run.number, ha="center", color=GREY)
         y = top + 3 * MODULES_HEIGHT / 4
         name = next(
             (n for n in shorter_names(stretch[0].group, groups) if text_width(n) <= right - left - LABEL_GAP), ""
         )
-        _text(layer, (left + right) / 2, y, name, ha="center", color=INK)
+        write(layer, (left + right) / 2, y, name, ha="center", color=INK)
         if len(stretch) > 1 and name:
             layer.plot([left + 0.02, right - 0.02], [y - 0.075] * 2, color=GREY, lw=0.4)
 
@@ -106,8 +105,3 @@ def shorter_names(name: str, others: Collection[str]) -> list[str]:
     rest = [f".{other}." for other in others if other != name]
     shorter = map(".".join, ends + beginnings)
     return [name, *(part for part in shorter if not any(f".{part}." in other for other in rest))]
-
-
-def _text(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    if text:
-        layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | options))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,7 +21,15 @@ from bench.report.memory_marks import (
     num_lanes,
 )
 from bench.report.memory_modules import ModuleRun, module_runs
-from bench.report.memory_timeline import PANEL_LEFT, TITLE_SIZE, TITLE_WIDTH, label_bytes, mark_peak, steps
+from bench.report.memory_timeline import (
+    PANEL_LEFT,
+    TITLE_LINE,
+    draw_title,
+    label_bytes,
+    mark_peak,
+    steps,
+    title_lines,
+)
 from bench.report.memory_words import amount, moment, peak_of, small_amount
 from bench.report.page import (
     GREY,
@@ -30,12 +37,12 @@ from bench.report.page import (
     LINE,
     MARGIN,
     PAGE_WIDTH,
-    SMALL,
     add_panel,
     mono_width,
     new_page,
     style,
     wrap,
+    write,
 )
 from bench.report.quantities import Unit, memory_unit
 from bench.trace.log import StepLog
@@ -62,7 +69,7 @@ class Overlay:
 def memory_overlay(log: StepLog, other: StepLog, *, title: str = "") -> Figure:
     """The figure of `log` over `other`."""
     with style():
-        return _draw(overlay_data(log, other), title or f"{log.placement} against {other.placement}")
+        return _draw(overlay_data(log, other), title or f"{log.model}, {log.placement} against {other.placement}")
 
 
 def overlay_data(log: StepLog, other: StepLog) -> Overlay:
@@ -72,21 +79,17 @@ def overlay_data(log: StepLog, other: StepLog) -> Overlay:
         step=memory_data(log, axis),
         other=memory_data(other, other_axis),
         modules=module_runs(longer, longer_axis),
-        floor_bytes=min(_throughout(log), _throughout(other)),
+        floor_bytes=min(*log.timeline(), *other.timeline()),
     )
-
-
-def _throughout(log: StepLog) -> int:
-    return min(log.timeline())
 
 
 def _draw(data: Overlay, title: str) -> Figure:
     pair = (data.step, data.other)
     unit = memory_unit([side.peak.bytes for side in pair])
-    headings = wrap(title, TITLE_WIDTH, TITLE_SIZE)
+    headings = title_lines(title)
     width = PAGE_WIDTH - 2 * MARGIN - LINE_SWATCH - 0.06
     keys = [wrap(f"{name}: {_key_text(side, unit)}", width) for name, side in zip(NAMES, pair, strict=True)]
-    keys_top = MARGIN + len(headings) * LINE * 1.2 + 0.04
+    keys_top = MARGIN + len(headings) * TITLE_LINE + 0.04
     top = keys_top + sum(map(len, keys)) * LINE + 0.1 + PHASES_HEIGHT
     lanes = [num_lanes(side.passes) * LANE_HEIGHT for side in pair]
     table = _table(data, unit)
@@ -94,9 +97,7 @@ def _draw(data: Overlay, title: str) -> Figure:
     text = caption_lines(_caption(data, unit))
     caption_top = table_top + len(table) * LINE + 0.06
     figure, layer = new_page(caption_top + len(text) * LINE + MARGIN)
-    for index, line in enumerate(headings):
-        y = MARGIN + (index + 0.5) * LINE * 1.2
-        layer.text(MARGIN, y, line, va="center", fontsize=TITLE_SIZE, weight="bold", color=INK)
+    draw_title(layer, headings)
     _draw_keys(layer, keys, keys_top)
     width = PAGE_WIDTH - PANEL_LEFT - MARGIN
     panel = add_panel(figure, PANEL_LEFT, top, width, PANEL_HEIGHT)
@@ -111,13 +112,13 @@ def _draw(data: Overlay, title: str) -> Figure:
     for side, height, colour in zip(pair, lanes, COLOURS, strict=True):
         if height:
             draw_passes(layer, side.passes, place, below)
-            _text(layer, PANEL_LEFT - 0.06, below + height / 2, "regions", ha="right", color=colour)
+            write(layer, PANEL_LEFT - 0.06, below + height / 2, "regions", ha="right", color=colour)
         below += height
     draw_modules(layer, data.modules, place, below)
-    _text(layer, PANEL_LEFT - 0.06, below + MODULES_HEIGHT * 0.75, "modules", ha="right", color=GREY)
+    write(layer, PANEL_LEFT - 0.06, below + MODULES_HEIGHT * 0.75, "modules", ha="right", color=GREY)
     for index, line in enumerate(table):
         y = table_top + (index + 0.5) * LINE
-        _text(layer, MARGIN, y, line, family="monospace", color=INK if index else GREY)
+        write(layer, MARGIN, y, line, family="monospace", color=INK if index else GREY)
     draw_caption(layer, text, caption_top)
     return figure
 
@@ -154,7 +155,7 @@ def _draw_keys(layer: Axes, keys: list[list[str]], top: float) -> None:
     for lines, colour in zip(keys, COLOURS, strict=True):
         layer.plot([MARGIN, MARGIN + LINE_SWATCH], [y, y], color=colour, lw=1.6)
         for line in lines:
-            _text(layer, MARGIN + LINE_SWATCH + 0.06, y, line)
+            write(layer, MARGIN + LINE_SWATCH + 0.06, y, line)
             y += LINE
 
 
@@ -207,7 +208,3 @@ def _caption(data: Overlay, unit: Unit) -> str:
     if data.floor_bytes:
         sentences.append(f"The axis begins at {amount(data.floor_bytes, unit)}, below which neither step falls")
     return " ".join(f"{sentence}." for sentence in sentences)
-
-
-def _text(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | options))

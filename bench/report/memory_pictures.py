@@ -6,19 +6,14 @@ from pathlib import Path
 
 from bench.trace.log import StepLog
 
-NAME = "memory"
 
-
-def write_memory_pictures(
-    folder: Path, log: StepLog, *, title: str = "", other: StepLog | None = None, name: str = NAME
-) -> list[Path]:
+def write_memory_pictures(folder: Path, log: StepLog, *, name: str, other: StepLog | None = None) -> list[Path]:
     """Writes NAME.png, .svg, .html and .snapshot.pickle into `folder`, and with `other` NAME-overlay.png and .svg.
 
     Args:
         log: of one step.
-        title: above the pictures; without one, the model and the placement.
-        other: what it is compared with, as the plain step of the same model. The page holds both.
         name: of the files, without ending.
+        other: what it is compared with, as the plain step of the same model. The page holds both.
 
     Returns:
         The files' paths.
@@ -30,11 +25,9 @@ def write_memory_pictures(
     from bench.report.memory_timeline import memory_timeline
     from bench.report.page import save
 
-    title = title or f"{log.model}, {log.placement}"
-    paths = save(memory_timeline(log, title=title), folder, name)
-    paths.append(write_memory_html(folder / f"{name}.html", log, title=title, other=other))
+    paths = save(memory_timeline(log), folder, name)
+    paths.append(write_memory_html(folder / f"{name}.html", log, other=other))
     paths.append(write_memory_snapshot(folder / f"{name}.snapshot.pickle", log))
     if other is not None:
-        overlay_title = f"{title}, against {other.placement}"
-        paths += save(memory_overlay(log, other, title=overlay_title), folder, f"{name}-overlay")
+        paths += save(memory_overlay(log, other), folder, f"{name}-overlay")
     return paths

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -11,8 +9,9 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from bench.explain.categories import CATEGORIES
+from bench.explain.words import share_text
 from bench.report.key_block import caption_lines, draw_caption
-from bench.report.memory_colours import colour_of
+from bench.report.memory_colours import COLOURS
 from bench.report.memory_data import MemoryData, Stack, memory_data
 from bench.report.memory_marks import (
     LANE_HEIGHT,
@@ -25,7 +24,20 @@ from bench.report.memory_marks import (
 )
 from bench.report.memory_modules import ModuleRun, module_runs
 from bench.report.memory_words import amount, caption, moment, peak_of, small_amount
-from bench.report.page import GREY, INK, LINE, MARGIN, PAGE_WIDTH, SMALL, add_panel, new_page, style, text_width, wrap
+from bench.report.page import (
+    GREY,
+    INK,
+    LINE,
+    MARGIN,
+    PAGE_WIDTH,
+    SMALL,
+    add_panel,
+    new_page,
+    style,
+    text_width,
+    wrap,
+    write,
+)
 from bench.report.quantities import Unit, memory_unit
 from bench.trace.log import StepLog
 
@@ -33,6 +45,8 @@ PANEL_LEFT = 0.72
 PANEL_HEIGHT = 2.7
 TITLE_SIZE = 8.5
 """Points."""
+TITLE_LINE = 1.2 * LINE
+"""Inches."""
 TITLE_WIDTH = (PAGE_WIDTH - 2 * MARGIN) / 1.16
 """Inches, as measured for letters that are not bold."""
 SWATCH = 0.13
@@ -45,38 +59,25 @@ LEAST_SHARE = 0.002
 def memory_timeline(log: StepLog, *, title: str = "") -> Figure:
     """The figure of one step's memory."""
     data = memory_data(log)
-    return draw_timeline(data, module_runs(log, data.axis), title=title)
-
-
-def draw_timeline(data: MemoryData, modules: tuple[ModuleRun, ...], *, title: str = "") -> Figure:
     with style():
-        return _draw(data, modules, title or f"{data.model}, {data.placement}")
+        return _draw(data, module_runs(log, data.axis), title or f"{data.model}, {data.placement}")
 
 
 def _draw(data: MemoryData, modules: tuple[ModuleRun, ...], title: str) -> Figure:
     unit = memory_unit([data.peak.bytes])
-    headings = wrap(title, TITLE_WIDTH, TITLE_SIZE)
+    headings = title_lines(title)
     legend = _legend_rows(data, unit)
     text = caption_lines(caption(data, unit))
     peak_lines = wrap(_peak_text(data, unit), PAGE_WIDTH - 2 * MARGIN)
-    legend_top = MARGIN + len(headings) * LINE * 1.2 + len(peak_lines) * LINE + 0.06
+    legend_top = MARGIN + len(headings) * TITLE_LINE + len(peak_lines) * LINE + 0.06
     top = legend_top + len(legend) * LINE * 1.1 + 0.08 + PHASES_HEIGHT
     lanes = num_lanes(data.passes) * LANE_HEIGHT
     caption_top = top + PANEL_HEIGHT + 0.03 + lanes + MODULES_HEIGHT + 0.06
     figure, layer = new_page(caption_top + len(text) * LINE + MARGIN)
-    for index, line in enumerate(headings):
-        layer.text(
-            MARGIN,
-            MARGIN + (index + 0.5) * LINE * 1.2,
-            line,
-            va="center",
-            fontsize=TITLE_SIZE,
-            weight="bold",
-            color=INK,
-        )
+    peak_top = draw_title(layer, headings) + 0.02
     for index, line in enumerate(peak_lines):
-        y = MARGIN + len(headings) * LINE * 1.2 + 0.02 + (index + 0.5) * LINE
-        _text(layer, MARGIN, y, line)
+        y = peak_top + (index + 0.5) * LINE
+        write(layer, MARGIN, y, line)
     _draw_legend(layer, legend, legend_top)
     width = PAGE_WIDTH - PANEL_LEFT - MARGIN
     panel = add_panel(figure, PANEL_LEFT, top, width, PANEL_HEIGHT)
@@ -89,11 +90,23 @@ def _draw(data: MemoryData, modules: tuple[ModuleRun, ...], title: str) -> Figur
     below = top + PANEL_HEIGHT + 0.03
     if lanes:
         draw_passes(layer, data.passes, place, below)
-        _text(layer, PANEL_LEFT - 0.06, below + lanes / 2, "regions", ha="right", color=GREY)
+        write(layer, PANEL_LEFT - 0.06, below + lanes / 2, "regions", ha="right", color=GREY)
     draw_modules(layer, modules, place, below + lanes)
-    _text(layer, PANEL_LEFT - 0.06, below + lanes + MODULES_HEIGHT * 0.75, "modules", ha="right", color=GREY)
+    write(layer, PANEL_LEFT - 0.06, below + lanes + MODULES_HEIGHT * 0.75, "modules", ha="right", color=GREY)
     draw_caption(layer, text, caption_top)
     return figure
+
+
+def title_lines(title: str) -> list[str]:
+    return wrap(title, TITLE_WIDTH, TITLE_SIZE)
+
+
+def draw_title(layer: Axes, lines: list[str]) -> float:
+    """At the top of the page; where it ends, in inches from there."""
+    for index, line in enumerate(lines):
+        y = MARGIN + (index + 0.5) * TITLE_LINE
+        layer.text(MARGIN, y, line, va="center", fontsize=TITLE_SIZE, weight="bold", color=INK)
+    return MARGIN + len(lines) * TITLE_LINE
 
 
 def _draw_stack(panel: Axes, data: MemoryData, unit: Unit) -> None:
@@ -103,7 +116,7 @@ def _draw_stack(panel: Axes, data: MemoryData, unit: Unit) -> None:
     for category in reversed(stack.by_category):
         x, y = steps(stack.lefts, tops[category], data.axis.width)
         heights = [unit.of(stack.floor_bytes + value) for value in y]
-        panel.fill_between(x, heights, color=colour_of(category), lw=0, label=category)
+        panel.fill_between(x, heights, color=COLOURS[category], lw=0, label=category)
     floor, high = unit.of(stack.floor_bytes), unit.of(peak.bytes)
     panel.set_xlim(0, data.axis.width)
     panel.set_ylim(floor, floor + (high - floor or 1) * HEADROOM)
@@ -195,8 +208,7 @@ def _held(category: str, data: MemoryData, unit: Unit) -> str:
     size = data.peak.by_category.get(category, 0)
     if not size:
         return f"{category} none"
-    share = 100 * size / data.peak.bytes
-    return f"{category} {small_amount(size, unit)}" + (f" ({share:.0f} %)" if share >= 0.5 else "")
+    return f"{category} {small_amount(size, unit)} ({share_text(size, data.peak.bytes)})"
 
 
 def _draw_legend(layer: Axes, rows: list[list[tuple[str, str, float]]], top: float) -> None:
@@ -205,17 +217,11 @@ def _draw_legend(layer: Axes, rows: list[list[tuple[str, str, float]]], top: flo
         for category, text, left in row:
             shift = 0.0
             if category:
-                shape = Rectangle(
-                    (left, y - 0.05), SWATCH, 0.1, fc=colour_of(category), ec=GREY, lw=0.3, label="legend"
-                )
+                shape = Rectangle((left, y - 0.05), SWATCH, 0.1, fc=COLOURS[category], ec=GREY, lw=0.3, label="legend")
                 layer.add_patch(shape)
                 shift = SWATCH + 0.05
-            _text(layer, left + shift, y, text)
+            write(layer, left + shift, y, text)
 
 
 def axis_decimals(reach: float) -> int:
     return 0 if reach >= 20 else 1 if reach >= 2 else 2
-
-
-def _text(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | options))

@@ -80,6 +80,12 @@ def add_panel(figure: Figure, left: float, top: float, width: float, height: flo
     )
 
 
+def write(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:
+    """Small ink, its middle at `y`; nothing where the text is empty."""
+    if text:
+        layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | options))
+
+
 def mono_width(num_characters: int, size: float = SMALL) -> float:
     """Inches that a monospaced text takes."""
     return num_characters * MONO_ADVANCE * size / 72

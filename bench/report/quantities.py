@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bench.explain.words import SIZES
 from bench.frontier.types import Interval
 
 ABSENT = "–"
@@ -16,7 +17,6 @@ WIDE_SHARE = 0.3
 """An interval with a longer arm than this share of its ratio is shown by its ends."""
 SMALLEST_ERROR = 0.01
 """Percent; smaller errors of a forecast are shown as below it."""
-MEMORY_SIZES = (("B", 1), ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40))
 TIME_SIZES = (("µs", 1e-3), ("ms", 1.0), ("s", 1e3))
 
 
@@ -38,7 +38,7 @@ class Unit:
 def memory_unit(num_bytes: Iterable[float | None]) -> Unit:
     """The smallest binary unit in which the largest value stays below 10,000."""
     largest = max((abs(value) for value in num_bytes if value is not None), default=0)
-    name, size = next((unit for unit in MEMORY_SIZES if largest < 10_000 * unit[1]), MEMORY_SIZES[-1])
+    name, size = next((unit for unit in SIZES if largest < 10_000 * unit[1]), SIZES[-1])
     return Unit(name, size, 0 if size == 1 else _four_digits(largest / size))
 
 

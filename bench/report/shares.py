@@ -1,4 +1,4 @@
-"""Quantities of a trial relative to the study's reference. None wherever a part of them was not measured."""
+"""Quantities relative to a reference, such as a study's. None wherever a part of them is not known."""
 
 from __future__ import annotations
 
@@ -36,16 +36,14 @@ def peak_share(trial: Trial, reference: MemoryReference | None) -> float | None:
     return trial.peak_allocated_bytes / reference.peak_allocated_bytes
 
 
-def saving_share(trial: Trial, reference: MemoryReference | None) -> float | None:
+def saving_share(peak_bytes: int | None, reference: MemoryReference | None) -> float | None:
     """Bytes saved at the peak as a share of what could move: the reference's peak above its persistent state."""
-    if reference is None or trial.peak_allocated_bytes is None:
+    if reference is None or peak_bytes is None:
         return None
     movable = reference.peak_allocated_bytes - reference.persistent_bytes
-    return (reference.peak_allocated_bytes - trial.peak_allocated_bytes) / movable if movable > 0 else None
+    return (reference.peak_allocated_bytes - peak_bytes) / movable if movable > 0 else None
 
 
-def replay_share(trial: Trial, reference: Trial | None) -> float | None:
-    """Replayed FLOPs as a share of the FLOPs of the reference's step."""
-    if reference is None or trial.replay_flops is None or not reference.step_flops:
-        return None
-    return trial.replay_flops / reference.step_flops
+def replay_share(replay_flops: int | None, step_flops: int | None) -> float | None:
+    """Replayed FLOPs as a share of those of the reference's step."""
+    return None if replay_flops is None or not step_flops else replay_flops / step_flops

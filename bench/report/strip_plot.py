@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import seaborn
 from matplotlib.axes import Axes
@@ -18,12 +17,12 @@ from bench.report.page import (
     LINE,
     MARGIN,
     PAGE_WIDTH,
-    SMALL,
     mono_characters,
     mono_width,
     new_page,
     style,
     text_width,
+    write,
 )
 from bench.report.strip_data import ALONE, PART, PLAIN, SPAN, Cell, Row, Span, StripData
 
@@ -108,11 +107,11 @@ def _draw_row(
     edges: list[tuple[float, float]],
     right: float,
 ) -> None:
-    _text(layer, MARGIN + TAG_WIDTH - 0.07, middle, row.tag, ha="right", weight="bold")
+    write(layer, MARGIN + TAG_WIDTH - 0.07, middle, row.tag, ha="right", weight="bold")
     for index, line in enumerate(lines):
         y = middle + (index - (len(lines) - 1) / 2) * LINE
-        _text(layer, MARGIN + TAG_WIDTH, y, line, family="monospace")
-    _text(layer, right + 0.1, middle, value, family="monospace")
+        write(layer, MARGIN + TAG_WIDTH, y, line, family="monospace")
+    write(layer, right + 0.1, middle, value, family="monospace")
     top = middle - STRIP_HEIGHT / 2
     for span in row.spans:
         _draw_span(layer, span, edges, top)
@@ -165,12 +164,12 @@ def _draw_header(layer: Axes, data: StripData, edges: list[tuple[float, float]],
     for chain, group in itertools.groupby(data.runs, key=lambda run: run.chain):
         runs = list(group)
         x0, x1 = edges[runs[0].first][0], edges[runs[-1].first + len(runs[-1].indices) - 1][1]
-        _text(layer, (x0 + x1) / 2, bottom - 0.24, chain, ha="center", weight="bold")
+        write(layer, (x0 + x1) / 2, bottom - 0.24, chain, ha="center", weight="bold")
         layer.plot([x0, x1], [bottom - 0.15] * 2, color=INK, lw=0.7)
         for run in runs:
             r0, r1 = edges[run.first][0], edges[run.first + len(run.indices) - 1][1]
             if run.prefix not in ("", chain) and text_width(run.prefix) <= r1 - r0 + RUN_GAP:
-                _text(layer, (r0 + r1) / 2, bottom - 0.08, run.prefix, ha="center", color=GREY)
+                write(layer, (r0 + r1) / 2, bottom - 0.08, run.prefix, ha="center", color=GREY)
 
 
 def _draw_ticks(layer: Axes, data: StripData, edges: list[tuple[float, float]], top: float) -> None:
@@ -181,7 +180,7 @@ def _draw_ticks(layer: Axes, data: StripData, edges: list[tuple[float, float]], 
         for offset, index in enumerate(run.indices):
             if offset % step == 0:
                 x0, x1 = edges[run.first + offset]
-                _text(layer, (x0 + x1) / 2, top + 0.04, index, ha="center", color=GREY)
+                write(layer, (x0 + x1) / 2, top + 0.04, index, ha="center", color=GREY)
 
 
 def _legend_rows(data: StripData) -> list[list[tuple[str, float]]]:
@@ -220,7 +219,7 @@ def _draw_legend(layer: Axes, rows: list[list[tuple[str, float]]], top: float) -
             if name == NESTED:
                 _draw_span(layer, Span(first=0, last=0, level=1), edges, y)
             _draw_cell(layer, examples[name], left, left + SWATCH, y)
-            _text(layer, left + SWATCH + 0.06, y + STRIP_HEIGHT / 2, name)
+            write(layer, left + SWATCH + 0.06, y + STRIP_HEIGHT / 2, name)
 
 
 def _colours() -> dict[str, str]:
@@ -232,7 +231,3 @@ def _values(row: Row, rows: tuple[Row, ...]) -> str:
     peak, ratio = max(len(other.peak) for other in rows), max(len(other.ratio) for other in rows)
     note = f"  also {', '.join(row.elsewhere)}" if row.elsewhere else ""
     return f"{row.peak:>{peak}}  {row.ratio:<{ratio}}{note}"
-
-
-def _text(layer: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    layer.text(x, y, text, va="center_baseline", fontsize=SMALL, **({"color": INK} | options))

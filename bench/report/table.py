@@ -26,12 +26,13 @@ from bench.report.quantities import (
     time_text,
     time_unit,
 )
+from bench.report.reasons import brief
 from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
+from bench.report.terminal import DEFAULT_WIDTH, plain_text
 from bench.spec import ChainInfo
 
 FRONTIER_MARK = "●"
 KNEE_MARK = "★"
-DEFAULT_WIDTH = 120
 LABEL_WIDTH_MIN = 16
 WIDE = 92
 """Columns from which there is room for the share of the reference's peak, which `saved` says better."""
@@ -121,10 +122,7 @@ def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> Render
 
 def write_table(frontier: Frontier, file: TextIO, width: int = DEFAULT_WIDTH, chains: Sequence[ChainInfo] = ()) -> None:
     """Writes the table as plain text, `width` characters wide, without a trailing blank in any line."""
-    console = Console(width=width, color_system=None, force_terminal=False, highlight=False, legacy_windows=False)
-    with console.capture() as capture:
-        console.print(render_table(frontier, chains))
-    file.writelines(line.rstrip() + "\n" for line in capture.get().splitlines())
+    file.write(plain_text(render_table(frontier, chains), width))
 
 
 def _scored(frontier: Frontier) -> list[Trial]:
@@ -178,8 +176,8 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
             *([memory.text(trial.forecast_peak_bytes)] if shown.forecast else []),
             *([error_text(trial.forecast_error_share)] if shown.error else []),
             *([share_text(peak_share(trial, weighed_against))] if shown.share else []),
-            share_text(saving_share(trial, weighed_against)),
-            share_text(replay_share(trial, reference)),
+            share_text(saving_share(trial.peak_allocated_bytes, weighed_against)),
+            share_text(replay_share(trial.replay_flops, reference.step_flops if reference else None)),
             share_text(trial.frontier_confidence, decimals=0),
             *([AUDIT_WORDS.get(trial.audit or "", ABSENT)] if shown.audit else []),
             style="bold" if on_frontier else "",
@@ -230,7 +228,7 @@ def _failed_table(frontier: Frontier, failed: list[Trial], shortening: Shortenin
             Folded(shortening.label(trial.placement)),
             Text(trial.outcome, style="red"),
             *([memory.text(trial.forecast_peak_bytes)] if has_forecast else []),
-            Text(trial.reason or ABSENT),
+            Text(brief(trial.reason) or ABSENT),
         )
     return table
 

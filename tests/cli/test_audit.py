@@ -10,18 +10,11 @@ import pytest
 
 from bench.cli.main import main
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("folder")
 TOY = (
     *("model=gpt2-tiny", "model.target=tests.families.moving", "+model.settings.moves=norm"),
     *("workload.micro_batch=8", "device=cpu", "device.threads=1", "tracker=none"),
 )
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for workers that build the toy family
-    return tmp_path
 
 
 def audit(*overrides: str) -> tuple[int, dict[str, Any]]:

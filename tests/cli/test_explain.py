@@ -15,16 +15,9 @@ from bench.study import run_study
 from bench.trace.log import read_log
 from tests.toy_study import EACH, toy_study
 
+pytestmark = pytest.mark.usefixtures("folder")
+
 BLOCKS = "transformer.h.0..3:each"
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for workers that build the toy family
-    return tmp_path
 
 
 def explain(*overrides: str) -> tuple[int, dict[str, Any]]:

@@ -16,14 +16,7 @@ from bench.study import run_study
 from tests.study.test_forecasting import READS_VALUES
 from tests.toy_study import EACH, toy_controls, toy_study
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for workers that build the toy family
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def forecast(*overrides: str) -> tuple[int, dict[str, Any]]:

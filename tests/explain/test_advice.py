@@ -11,18 +11,14 @@ from torch import nn
 from bench.explain import Advice, advise, explain, read
 from bench.explain.advice import (
     ACTIVATIONS_DOMINATE,
-    EARLY_LAYERS,
-    FRAGMENTATION,
     GRADIENTS_GATHER,
-    LEAKED,
     LOSS,
-    NOT_AT_PEAK,
     OPTIMIZER,
     PARAMETERS_DOMINATE,
     REPLAY_ITSELF,
-    SAVES_NOTHING,
     TEMPORARIES_DOMINATE,
 )
+from bench.explain.findings import EARLY_LAYERS, FRAGMENTATION, LEAKED, NOT_AT_PEAK, SAVES_NOTHING
 from bench.explain.words import bytes_text
 from bench.step import TrainingStep
 from tests.explain.toys import (

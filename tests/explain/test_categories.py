@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from bench.cli.entry import config_folder
 from bench.cli.request import controls_of
 from bench.cli.resolvers import register_resolvers
-from bench.explain import at_peak, compare, explain_peak
+from bench.explain import at_peak, compare, explain, read
 from bench.explain.categories import (
     BOUNDARY,
     CATEGORIES,
@@ -163,10 +163,10 @@ def test_the_zoo_adds_up_and_no_placement_saves_more_than_is_said(family: str) -
     for text in texts:
         bench.restore_state()
         logs[text] = record_real_step(bench.step, text, bench.wiring, model=family)
-    plain = explain_peak(logs["none"], chains)
+    plain = explain(read(logs["none"], chains))
     assert len(texts) >= 4
     for log in logs.values():
-        explanation = explain_peak(log, chains)
+        explanation = explain(read(log, chains))
         assert [one.category for one in explanation.categories] == list(CATEGORIES)
         assert sum(one.bytes for one in explanation.categories) == log.peak()[0]
         assert sum(row.bytes for row in explanation.modules if row.depth == 0) == log.peak()[0]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench.explain import PeakExplanation, explain_peak
+from bench.explain import PeakExplanation, explain, read
 from bench.explain.categories import BOUNDARY, GRADIENTS, OF_BACKWARD, OF_FORWARD, OF_REPLAY, SAVED, TEMPORARY
 from bench.explain.tensors import NOBODY, TensorEntry
 from bench.spec.mapping import from_mapping, to_mapping
@@ -19,7 +19,7 @@ NARROW, WIDE, WEIGHT = 4 * ROWS * WIDTH, 4 * ROWS * INNER, 4 * WIDTH * INNER
 
 
 def explained(model: nn.Module, batch: torch.Tensor, placement: str = "none") -> PeakExplanation:
-    return explain_peak(record(make_step(model, batch), placement), chain_of(model))
+    return explain(read(record(make_step(model, batch), placement), chain_of(model)))
 
 
 def two_blocks(placement: str = "none") -> PeakExplanation:
@@ -105,7 +105,7 @@ def test_no_placement_can_remove_what_the_running_op_takes_in() -> None:
 @pytest.mark.parametrize("placement", ["blocks.0", "blocks.0..3:each", "blocks.0..3", "blocks.0..1+blocks.2..3"])
 def test_no_placement_saves_more_than_is_said(placement: str) -> None:
     step = make_step(Blocks(*(Block(WIDTH, INNER) for _ in range(4))), torch.randn(ROWS, WIDTH))
-    plain = explain_peak(record(step), chain_of(step.model))
+    plain = explain(read(record(step), chain_of(step.model)))
     assert plain.peak_bytes - measured_peak(step, placement) <= plain.removable_bytes
 
 
@@ -119,7 +119,7 @@ def test_what_a_module_beside_the_chains_keeps_counts_as_removable() -> None:
             return super().forward(self.stem(x))
 
     step = make_step(WithStem(), torch.randn(ROWS, WIDTH))
-    plain = explain_peak(record(step), chain_of(step.model))
+    plain = explain(read(record(step), chain_of(step.model)))
     saved = plain.peak_bytes - measured_peak(step, "stem")
     assert saved > sum(unit.removable_bytes for unit in plain.units)
     assert saved <= plain.removable_bytes
@@ -129,7 +129,7 @@ def test_the_largest_tensor_ranks_last_where_it_is_dead_at_the_peak() -> None:
     model = Blocks(Block(16, 32), Crowd(16, times=8, number=8), Keeper(16, times=16), Block(16, 32))
     step = make_step(model, torch.randn(256, 16))
     log = record(step)
-    explanation = explain_peak(log, chain_of(model))
+    explanation = explain(read(log, chain_of(model)))
     largest = max(log.storages, key=lambda s: s.size_bytes)
     assert largest.op >= 0
     assert log.ops[largest.op].module.startswith("blocks.2")
@@ -143,7 +143,7 @@ def test_the_largest_tensor_ranks_last_where_it_is_dead_at_the_peak() -> None:
 def test_each_micro_batch_of_an_accumulated_step_is_told_apart() -> None:
     model = Blocks(Block(WIDTH, INNER), Block(WIDTH, INNER))
     step = make_step(model, torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH))
-    explanation = explain_peak(record(step), chain_of(model))
+    explanation = explain(read(record(step), chain_of(model)))
     # All gradients of the first micro-batch are there when the second comes to the same op.
     assert explanation.moment.micro_batch == 1
     assert explanation.bytes_of(GRADIENTS) == 4 * WEIGHT

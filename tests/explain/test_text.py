@@ -61,7 +61,9 @@ def test_bytes_have_three_digits_and_a_unit() -> None:
 
 
 def test_small_shares_keep_a_digit() -> None:
-    assert [share_text(part, 1000) for part in (0, 4, 99, 120, 1000)] == ["0 %", "0.4 %", "9.9 %", "12 %", "100 %"]
+    assert [share_text(part, 10_000) for part in (0, 4, 40, 990, 1200, 10_000)] == [
+        "0 %", "< 0.1 %", "0.4 %", "9.9 %", "12 %", "100 %",
+    ]  # fmt: skip
 
 
 def test_modules_that_differ_in_numbers_fold_into_one_name() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.frontier.types import Frontier, Interval, Trial
+from bench.frontier.types import Frontier, Interval, MemoryReference, Trial
 from bench.placement import placement_id
 from bench.spec import (
     ChainInfo,
@@ -152,6 +152,16 @@ def gpt2_sixteen() -> Frontier:
         knee="transformer.h.0..11.mlp:each",
         notes=("Stopped by the time cap of 1500 s after 6 of 10 rounds.",),
     )  # fmt: skip
+
+
+def none_does_not_fit() -> Frontier:
+    """One placement at 2400 MiB, against a forecast of 4000 MiB."""
+    return frontier_of(
+        ok("h.0..5:each", 2400, 1.0, width=0),
+        failed("none", "oom", "2 GiB"),
+        reference="h.0..5:each",
+        plain_forecast=MemoryReference(peak_allocated_bytes=4000 * MIB, persistent_bytes=PERSISTENT),
+    )
 
 
 def t5() -> Frontier:

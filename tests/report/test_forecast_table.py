@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 from bench.records import Forecast, Forecasts
-from bench.report.forecast_table import ForecastRow, ForecastTable, Measured, forecast_rows, write_forecasts
+from bench.report.forecast_table import ForecastRow, ForecastTable, Measured, forecast_rows, render_forecasts
+from bench.report.terminal import plain_text
 from tests.records.test_forecasts import forecast_of
 from tests.report.examples import MIB
 
@@ -26,9 +26,7 @@ def rows(
 
 
 def text_of(shown: list[ForecastRow], notes: tuple[str, ...] = (), width: int = 120) -> str:
-    file = io.StringIO()
-    write_forecasts(ForecastTable(title="gpt2 on a CPU", rows=tuple(shown), notes=notes), file, width)
-    return file.getvalue()
+    return plain_text(render_forecasts(ForecastTable(title="gpt2 on a CPU", rows=tuple(shown), notes=notes)), width)
 
 
 def row_of(text: str, label: str) -> str:

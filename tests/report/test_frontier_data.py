@@ -6,10 +6,20 @@ import dataclasses
 
 import pytest
 
-from bench.frontier.types import Interval, MemoryReference
+from bench.frontier.types import Interval
 from bench.report.caption import caption
 from bench.report.frontier_data import Panel, frontier_data, step_corners
-from tests.report.examples import MIB, failed, frontier_of, gpt2_eight, gpt2_sixteen, ok, sixty, study_of
+from tests.report.examples import (
+    MIB,
+    failed,
+    frontier_of,
+    gpt2_eight,
+    gpt2_sixteen,
+    none_does_not_fit,
+    ok,
+    sixty,
+    study_of,
+)
 
 
 def panel(frontier_panels: tuple[Panel, ...], is_relative: bool) -> Panel:
@@ -33,13 +43,7 @@ def test_relative_panel_is_in_shares_of_the_reference() -> None:
 
 
 def test_the_memory_axis_says_where_it_is_relative_to_a_forecast() -> None:
-    memory = MemoryReference(peak_allocated_bytes=4000 * MIB, persistent_bytes=MIB)
-    frontier = frontier_of(
-        ok("h.0..5:each", 2400, 1.0, width=0),
-        failed("none", "oom", ""),
-        reference="h.0..5:each",
-        plain_forecast=memory,
-    )
+    frontier = none_does_not_fit()
     data = frontier_data(frontier)
     relative = panel(data.panels, True)
     assert (relative.title, relative.x_label, relative.y_label) == (

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 
-from bench.explain.categories import is_in_replay
+from bench.explain.passes import is_in_replay
 from bench.report.memory_axis import PHASE_SHARE_MIN, aligned_axes, axis_of
 from bench.trace.log import StepLog
 from tests.report.memory_logs import KIB, LogBuilder, logs, toy_log

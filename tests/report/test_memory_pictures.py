@@ -11,8 +11,8 @@ from tests.report.memory_logs import toy_log
 
 
 def test_one_step_gives_four_files_and_two_steps_an_overlay_too(tmp_path: Path) -> None:
-    one = write_memory_pictures(tmp_path / "one", toy_log(), title="toy")
-    two = write_memory_pictures(tmp_path / "two", toy_log(replayed=True), title="toy", other=toy_log(), name="h")
+    one = write_memory_pictures(tmp_path / "one", toy_log(), name="memory")
+    two = write_memory_pictures(tmp_path / "two", toy_log(replayed=True), other=toy_log(), name="h")
     assert [path.name for path in one] == ["memory.png", "memory.svg", "memory.html", "memory.snapshot.pickle"]
     assert [path.name for path in two] == [
         "h.png", "h.svg", "h.html", "h.snapshot.pickle", "h-overlay.png", "h-overlay.svg",
@@ -21,8 +21,8 @@ def test_one_step_gives_four_files_and_two_steps_an_overlay_too(tmp_path: Path) 
     assert one[0].read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_step_without_a_title_is_called_by_model_and_placement(tmp_path: Path) -> None:
-    page = write_memory_pictures(tmp_path, toy_log())[2].read_text(encoding="utf-8")
+def test_the_page_is_called_by_model_and_placement(tmp_path: Path) -> None:
+    page = write_memory_pictures(tmp_path, toy_log(), name="memory")[2].read_text(encoding="utf-8")
     assert "<title>toy, none</title>" in page
 
 

@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from bench.frontier.types import Frontier, MemoryReference
+from bench.frontier.types import Frontier
 from bench.report import write_table
 from bench.spec import ChainInfo
 from tests.report import examples
@@ -158,16 +158,9 @@ def test_the_legend_explains_the_columns_of_forecasts_that_are_shown(width: int,
 
 
 def test_savings_rest_on_the_forecast_of_none_where_it_does_not_fit_and_say_so() -> None:
-    memory = MemoryReference(peak_allocated_bytes=2 * 2000 * MIB, persistent_bytes=PERSISTENT)
-    frontier = frontier_of(
-        ok("h.0:each", 2000, 1.0, width=0),
-        failed("none", "oom", "2 GiB"),
-        reference="h.0:each",
-        plain_forecast=memory,
-    )
-    text = text_of(frontier)
-    cells = row_of(text, "h.0:each").split("h.0:each (reference)")[1].split()
-    assert cells[3:7] == ["50.0", "%", f"{100 * 2000 / (4000 - PERSISTENT / MIB):.1f}", "%"]
+    text = text_of(examples.none_does_not_fit())
+    cells = row_of(text, "h.0..5:each").split("h.0..5:each (reference)")[1].split()
+    assert cells[3:7] == ["60.0", "%", f"{100 * 1600 / (4000 - PERSISTENT / MIB):.1f}", "%"]
     assert text.splitlines()[2].split()[4] == "none∗"
     assert "none∗ does not fit: its peak is a forecast" in " ".join(text.split())
     assert "saved: share of what could move (forecast peak of none − persistent)" in " ".join(text.split())

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.frontier.types import Trial
+from bench.frontier.words import names
 from bench.records import PLAIN
-
-NUM_NAMED = 3
 
 
 def audit_notes(trials: Sequence[Trial]) -> list[str]:
@@ -22,7 +21,7 @@ def _not_audited(trials: Sequence[Trial]) -> list[str]:
         return []
     if len(without) == len(placed):
         return ["not audited: whether a replayed step trains the same was not proved for any placement"]
-    return [f"not audited, so whether their replay trains the same is not proved: {_names(without)}"]
+    return [f"not audited, so whether their replay trains the same is not proved: {names(without)}"]
 
 
 def _other_batch(trials: Sequence[Trial]) -> list[str]:
@@ -30,9 +29,4 @@ def _other_batch(trials: Sequence[Trial]) -> list[str]:
     for trial in trials:
         if trial.audit_note:
             placements[trial.audit_note].append(trial.placement)
-    return [f"{note} ({_names(audited)})" for note, audited in placements.items()]
-
-
-def _names(placements: Sequence[str]) -> str:
-    more = len(placements) - NUM_NAMED
-    return ", ".join(placements[:NUM_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [f"{note} ({names(audited)})" for note, audited in placements.items()]

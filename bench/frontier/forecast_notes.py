@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.frontier.types import MemoryReference, Trial
+from bench.frontier.words import count
 from bench.records import Forecasts
 
 TOLERATED_SHARE = 0.01
@@ -45,7 +46,7 @@ def _errors(trials: Sequence[Trial]) -> list[str]:
     assert trial.forecast_peak_bytes is not None, "an error has a forecast"
     assert trial.peak_allocated_bytes is not None, "an error has a measured peak"
     return [
-        f"the forecast misses the measured peak of {_count(len(missed))} by more than {100 * TOLERATED_SHARE:g} % of "
+        f"the forecast misses the measured peak of {count(len(missed))} by more than {100 * TOLERATED_SHARE:g} % of "
         f"what could move, most that of {worst} by {100 * missed[worst]:+.1f} % "
         f"({trial.forecast_peak_bytes / MIB:.1f} MiB forecast, {trial.peak_allocated_bytes / MIB:.1f} MiB measured): "
         "what was measured holds"
@@ -59,12 +60,8 @@ def _missing(forecasts: Forecasts, trials: Sequence[Trial]) -> list[str]:
         if placement in asked:
             by_reason[why].append(placement)
     told = [
-        f"no forecast of {placements[0] if len(placements) == 1 else _count(len(placements))}: {why}"
+        f"no forecast of {placements[0] if len(placements) == 1 else count(len(placements))}: {why}"
         for why, placements in list(by_reason.items())[:NUM_REASONS]
     ]
     hidden = sum(map(len, list(by_reason.values())[NUM_REASONS:]))
-    return told + ([f"no forecast of {_count(hidden)} more, for other reasons (forecast.json)"] if hidden else [])
-
-
-def _count(number: int) -> str:
-    return f"{number} placement" + ("" if number == 1 else "s")
+    return told + ([f"no forecast of {count(hidden)} more, for other reasons (forecast.json)"] if hidden else [])

@@ -11,6 +11,7 @@ from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
 from bench.frontier.types import MemoryReference, Trial
+from bench.frontier.words import NUM_NAMED, count, names
 from bench.records import PLAIN, TIME_CAP, MemorySample, OutcomeRecord, Records, RoundDiscarded, Stopped, kept_samples
 from bench.spec import StudySpec
 from bench.stats import sample_time_ms
@@ -20,8 +21,6 @@ PLATEAU_SHARE = 0.001
 """Peaks at most this share above the lowest of them are one plateau."""
 REFERENCE_SPREAD_SHARE = 0.1
 """The reference's slowest round of a process may be this share slower than its fastest before a note says so."""
-NUM_NAMED = 3
-"""Placements, and plateaus, that a note spells out before it counts the rest."""
 
 MIB = 2**20
 
@@ -58,7 +57,7 @@ def _unmeasured(trials: Sequence[Trial]) -> list[str]:
     pending = [trial.placement for trial in trials if trial.outcome == PENDING]
     if not pending:
         return []
-    return [f"not finished: {len(pending)} of {len(trials)} placements are not measured yet ({_names(pending)})"]
+    return [f"not finished: {len(pending)} of {len(trials)} placements are not measured yet ({names(pending)})"]
 
 
 def _other_reference(study: StudySpec, trials: Sequence[Trial], reference: str | None) -> list[str]:
@@ -149,7 +148,7 @@ def _discarded(records: Records) -> list[str]:
     if not discarded:
         return []
     reasons = ", ".join(dict.fromkeys(record.reason for record in discarded))
-    return [f"{_count(len(discarded), 'round')} discarded and measured again: {reasons}"]
+    return [f"{count(len(discarded), 'round')} discarded and measured again: {reasons}"]
 
 
 def _half_width(trial: Trial) -> float | None:
@@ -178,7 +177,7 @@ def _plateaus(trials: Sequence[Trial]) -> list[str]:
     shared = sorted((plateau for plateau in plateaus if len(plateau) > 1), key=len, reverse=True)
     notes = [
         f"{len(plateau)} placements have the same peak within 0.1 % ({peaks[plateau[0]] / MIB:.1f} MiB), "
-        f"only time tells them apart: {_names(plateau)}"
+        f"only time tells them apart: {names(plateau)}"
         for plateau in shared[:NUM_NAMED]
     ]
     hidden = len(shared) - NUM_NAMED
@@ -196,7 +195,7 @@ def _differing_peaks(records: Records, trials: Sequence[Trial]) -> list[str]:
         return []
     widest = max(differing, key=lambda placement: max(differing[placement]) - min(differing[placement]))
     low, high = min(differing[widest]), max(differing[widest])
-    note = f"the peak of {_names(list(differing))} differs between executions, and the highest counts"
+    note = f"the peak of {names(list(differing))} differs between executions, and the highest counts"
     return [f"{note}; most for {widest}: {low:,} to {high:,} bytes"]
 
 
@@ -225,23 +224,10 @@ def _other_kernels(study: StudySpec, records: Records) -> list[str]:
 def _damaged_lines(records: Records) -> list[str]:
     if not records.damaged_lines:
         return []
-    numbers = ", ".join(map(str, records.damaged_lines[:NUM_NAMED]))
-    more = len(records.damaged_lines) - NUM_NAMED
-    return [
-        f"{_count(len(records.damaged_lines), 'damaged record line')} skipped in samples.jsonl: {numbers}"
-        + (f" and {more} more" if more > 0 else "")
-    ]
+    lines = count(len(records.damaged_lines), "damaged record line")
+    return [f"{lines} skipped in samples.jsonl: {names(records.damaged_lines)}"]
 
 
 def _peaks(trials: Sequence[Trial]) -> dict[str, int]:
     """Valid placement → peak bytes."""
     return {trial.placement: trial.peak_allocated_bytes for trial in trials if trial.peak_allocated_bytes is not None}
-
-
-def _names(placements: Sequence[str]) -> str:
-    more = len(placements) - NUM_NAMED
-    return ", ".join(placements[:NUM_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

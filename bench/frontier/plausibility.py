@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from bench.frontier.words import names
 from bench.placement import parse_placement
 from bench.records import MemorySample, Records, TimeSample
 
 EQUAL_STEPS = 2
 """Step times of two placements that must be equal, to the 0.1 µs that is recorded and in the same round, before it is
 said. One such pair happens by chance in a large study of millisecond steps; two of the same pair do not."""
-NUM_NAMED = 3
 
 Memory = tuple[int, int, int, int, int, int, int]
 """Peak, persistent and retained bytes; ops and FLOPs of a step, and those of its replays."""
@@ -58,7 +58,7 @@ def _equal_steps(samples: Iterable[MemorySample]) -> list[str]:
         for text in sorted(equal):
             by_size[_num_units(text)].append(text)
         if len(by_size) > 1:
-            sizes = " and ".join(f"{size} ({_names(texts)})" for size, texts in sorted(by_size.items()))
+            sizes = " and ".join(f"{size} ({names(texts)})" for size, texts in sorted(by_size.items()))
             sentences.append(
                 f"implausible: placements that claim to replay different numbers of units, {sizes}, took the same "
                 "bytes, operations and FLOPs: some of these units were not replayed"
@@ -80,8 +80,3 @@ def _memory(sample: MemorySample) -> Memory:
 
 def _num_units(text: str) -> int:
     return len({unit for region in parse_placement(text).regions for unit in region.units})
-
-
-def _names(placements: Sequence[str]) -> str:
-    more = len(placements) - NUM_NAMED
-    return ", ".join(placements[:NUM_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,6 +1,5 @@
 """The study directory and its records: the one truth that every later stage is rebuilt from."""
 
-from bench.records.audit import AuditRecord as AuditRecord
 from bench.records.directory import (
     ENVIRONMENT_FILE as ENVIRONMENT_FILE,
     LOG_FILE as LOG_FILE,
@@ -30,6 +29,7 @@ from bench.records.forecast import (
 )
 from bench.records.reference import PLAIN as PLAIN, choose_reference as choose_reference
 from bench.records.types import (
+    AuditRecord as AuditRecord,
     ExecutionStarted as ExecutionStarted,
     FirstStep as FirstStep,
     MemorySample as MemorySample,

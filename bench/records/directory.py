@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.records.audit import AUDIT_KIND, AuditRecord
 from bench.records.forecast import Forecasts, read_forecasts
-from bench.records.types import RECORD_KINDS as MEASURED_KINDS, Record
+from bench.records.types import RECORD_KINDS, Record
 from bench.records.write import (
     LineWriter,
     make_directory,
@@ -27,7 +26,6 @@ LOG_FILE = "log.txt"
 TELEMETRY_SUMMARY_FILE = "telemetry.json"
 TRACE_FOLDER = "trace"
 """Holds what `explain` recorded and drew: logs of steps, pictures of their memory."""
-RECORD_KINDS: dict[str, type[Record]] = {**MEASURED_KINDS, AUDIT_KIND: AuditRecord}
 RESTORE = "restore the file from a copy, or move the folder away and measure again"
 
 

@@ -14,6 +14,10 @@ from bench.records.write import write_json
 from bench.spec import SpecError, from_mapping, to_mapping
 
 FAKE_STEP, REARRANGED = "fake step", "rearranged"
+CHECKED, FAKE, FAST = "checked", "fake", "fast"
+METHODS = (CHECKED, FAKE, FAST)
+"""CHECKED: all worked out from the plain step's log, the best of them held against whole steps on fake tensors; where
+one differs, all by such steps. FAKE: all by such steps. FAST: all from the log, unchecked."""
 FORECAST_FILE = "forecast.json"
 SCHEMA_VERSION = 1
 

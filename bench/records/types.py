@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+AUDIT_KIND = AUDIT_STAGE = "audit"
+VALID, WITHIN_TOLERANCE = "valid", "valid-within-tolerance"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +165,53 @@ class Stopped(Record):
     """Wall seconds of the process from its start to here."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord(Record):
+    """Whether a placement's replay trains the same: `bench.audit.verdict.Verdict`, as it was recorded."""
+
+    placement: str
+    key: str
+    """`bench.spec.audit_key`: under another one the verdict says nothing."""
+    outcome: str
+    """`valid` (to the bit), `valid-within-tolerance`, `invalid`, `flaky` or `unsupported`."""
+    findings: tuple[Mapping[str, str], ...] = ()
+    """The cause first; each has `kind`, `unit`, `where`, `text` and `cure`."""
+    trials: int
+    differing: int
+    """Trials that differed."""
+    tolerance: float
+    """Largest relative difference that was allowed; 0 where all had to be equal to the bit."""
+    steps: int
+    """Optimizer steps a trial."""
+    first_difference: Mapping[str, Any] | None = None
+    """The first op whose replayed output differs: `op`, `module`, `source`, `region`, `position`, `what`, `first`,
+    `replayed`."""
+    batch_note: str = ""
+    """Says so where the audit ran on another batch than the study's."""
+    notes: tuple[str, ...] = ()
+    reused_from: str = ""
+    """The study that the verdict was found in; empty where it was found here."""
+
+    @property
+    def is_valid(self) -> bool:
+        return self.outcome in (VALID, WITHIN_TOLERANCE)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(finding["kind"] for finding in self.findings))
+
+    @property
+    def reason(self) -> str:
+        """In one line, why the placement is not valid; empty where it is."""
+        if self.is_valid:
+            return ""
+        if not self.findings:
+            return "; ".join(self.notes) or "it could not be audited"
+        cause = self.findings[0]
+        told = f"{cause['kind']}: {cause['text']}; {cause['cure']}"
+        return told if self.differing == self.trials else f"in {self.differing} of {self.trials} trials, {told}"
+
+
 RECORD_KINDS: dict[str, type[Record]] = {
     "execution": ExecutionStarted,
     "starting": Starting,
@@ -171,6 +222,6 @@ RECORD_KINDS: dict[str, type[Record]] = {
     "round": RoundDone,
     "round-discarded": RoundDiscarded,
     "outcome": OutcomeRecord,
+    AUDIT_KIND: AuditRecord,
     "stopped": Stopped,
 }
-"""Without the verdicts, which have a file of their own."""

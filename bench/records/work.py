@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from bench.records.directory import Records
 from bench.records.reference import PLAIN, choose_reference
 from bench.records.types import (
+    AUDIT_STAGE,
     ExecutionStarted,
     MemorySample,
     OutcomeRecord,
     Record,
     RoundDiscarded,
     RoundDone,
+    Starting,
     Stopped,
     TimeSample,
 )
@@ -195,10 +198,14 @@ def _turn(
 
 
 def _spent_s(mine: list[Record], processes: set[str]) -> float:
+    """Without audits, which take no time from the measurements."""
     spent = 0.0
     for process in processes:
         of_process = [r for r in mine if r.process == process and not isinstance(r, RoundDiscarded)]
         times = [record.unix_time_s for record in of_process]
         spent += max(times) - min(times)
+        for record, following in itertools.pairwise(of_process):
+            if isinstance(record, Starting) and record.stage == AUDIT_STAGE:
+                spent -= following.unix_time_s - record.unix_time_s
         spent += sum(record.startup_s for record in of_process if isinstance(record, ExecutionStarted))
     return spent

@@ -41,9 +41,10 @@ class Caps:
     """Bounds on effort. They are not part of the control key: they change how sure a number is, not what it means."""
 
     time_cap_s: float | None = None
-    """Wall seconds of measuring for the whole study, divided over its executions; None for no cap."""
+    """Wall seconds of measuring for the whole study, divided over its executions; None for no cap. Forecasts and audits
+    are not counted."""
     sample_timeout_s: float = 600.0
-    """A single sample, memory pass or build that takes longer ends the worker; the outcome is `timeout`."""
+    """A single sample, memory pass, audit or build that takes longer ends the worker; the outcome is `timeout`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,20 +6,23 @@ import json
 import signal
 import subprocess
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
-from bench.spec import Controls, SpecError
+from bench.spec import Controls, SpecError, from_mapping
 from bench.study.worker_log import PROFILER_NOISE, innermost_line
 from bench.study.worker_process import WorkerError, worker_environment
+
+A = TypeVar("A")
 
 LINES_TOLD = 12
 """Last lines of what a process complained about that an error repeats."""
 
 
-def ask_process(module: str, request: Any, controls: Controls, *, what: str, timeout_s: float) -> dict[str, Any]:
+def ask_process(module: str, request: Any, controls: Controls, kind: type[A], *, what: str, timeout_s: float) -> A:
     """What `python -m MODULE` answers to `request`, in the environment that a worker of these controls has.
 
     Args:
+        kind: of the answer.
         what: the process in an error's words (`the probe`).
 
     Raises:
@@ -45,7 +48,7 @@ def ask_process(module: str, request: Any, controls: Controls, *, what: str, tim
         raise WorkerError(f"{what} answered {answer!r}, expected a mapping")
     if "error" in answer:
         raise SpecError(answer["error"])
-    return answer
+    return from_mapping(kind, answer)
 
 
 def _ending(exit_code: int, complaints: str) -> str:

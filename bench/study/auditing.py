@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.spec import Controls, from_mapping, to_mapping
+from bench.spec import Controls, to_mapping
 from bench.study.ask import ask_process
 from bench.study.device_lock import hold_device
 from bench.study.progress import Watch
@@ -37,5 +37,5 @@ def audit_placements(
     """
     request = {"controls": to_mapping(controls), "placements": list(placements), "options": dict(options)}
     with hold_device(controls, name, watch):
-        answer = ask_process("bench.worker.audit", request, controls, what="the audit", timeout_s=TIMEOUT_S)
-    return from_mapping(Audited, answer).verdicts
+        told = ask_process("bench.worker.audit", request, controls, Audited, what="the audit", timeout_s=TIMEOUT_S)
+    return told.verdicts

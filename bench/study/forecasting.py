@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.records import CannotWriteError, Forecasts, read_forecasts, write_forecasts
+from bench.records.forecast import CHECKED, METHODS as METHODS
 from bench.spec import (
+    OFF,
     OWN_TARGET,
     ChainInfo,
     Controls,
@@ -16,18 +18,12 @@ from bench.spec import (
     PlacementEntry,
     SpecError,
     StudySpec,
-    from_mapping,
     to_mapping,
 )
 from bench.study.ask import ask_process
 from bench.study.progress import Progress, Watch
 from bench.study.worker_process import WorkerError
 
-CHECKED, FAKE, FAST = "checked", "fake", "fast"
-METHODS = (CHECKED, FAKE, FAST)
-"""CHECKED: all worked out from the plain step's log, the best of them held against whole steps on fake tensors; where
-one differs, all by such steps. FAKE: all by such steps. FAST: all from the log, unchecked."""
-OFF = "off"
 TIMEOUT_S = 3600.0
 STUDY_TIMEOUT_S = 300.0
 """A study waits no longer for its forecasts."""
@@ -75,8 +71,8 @@ def ask_forecasts(
         "with_plain": with_plain,
         "target": target,
     }
-    answer = ask_process("bench.worker.forecast", request, controls, what="the forecast", timeout_s=timeout_s)
-    return from_mapping(ForecastAnswer, answer)
+    module, what = "bench.worker.forecast", "the forecast"
+    return ask_process(module, request, controls, ForecastAnswer, what=what, timeout_s=timeout_s)
 
 
 def forecast_study(directory: Path, study: StudySpec, watch: Watch, method: str) -> None:

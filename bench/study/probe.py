@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.spec import ChainInfo, Controls, Facts, from_mapping, to_mapping
+from bench.spec import ChainInfo, Controls, Facts, to_mapping
 from bench.study.ask import ask_process
 
 TIMEOUT_S = 600.0
@@ -24,5 +24,5 @@ class Probe:
 
 def probe_worker(controls: Controls) -> Probe:
     """Raises SpecError where the model or the device cannot be had as asked, WorkerError where the probe broke."""
-    module, request = "bench.worker.probe", to_mapping(controls)
-    return from_mapping(Probe, ask_process(module, request, controls, what="the probe", timeout_s=TIMEOUT_S))
+    request = to_mapping(controls)
+    return ask_process("bench.worker.probe", request, controls, Probe, what="the probe", timeout_s=TIMEOUT_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records import make_directory
-from bench.spec import ChainInfo, Controls, from_mapping, to_mapping
+from bench.spec import ChainInfo, Controls, to_mapping
 from bench.study.ask import ask_process
 from bench.study.device_lock import hold_device
 from bench.study.progress import Watch
@@ -51,6 +51,6 @@ def record_steps(
         "folder": str(folder),
         "real": real,
     }
+    module, what = "bench.worker.explain", "the recording"
     with hold_device(controls, name, watch) if real else nullcontext():
-        answer = ask_process("bench.worker.explain", request, controls, what="the recording", timeout_s=TIMEOUT_S)
-    return from_mapping(Recorded, answer)
+        return ask_process(module, request, controls, Recorded, what=what, timeout_s=TIMEOUT_S)

@@ -20,9 +20,9 @@ from bench.records import (
 )
 from bench.records.directory import STUDY_FILE
 from bench.records.lock import StudyBusyError, study_lock
-from bench.spec import PlacementEntry, SpecError, StudySpec
+from bench.spec import OFF, PlacementEntry, SpecError, StudySpec
 from bench.study.device_lock import device_lock
-from bench.study.forecasting import OFF, forecast_study, unforecast
+from bench.study.forecasting import forecast_study, unforecast
 from bench.study.progress import ProgressTracker, Watch
 from bench.study.telemetry import recording, take_stock
 from bench.study.worker_process import WORKER, Attempt, WorkerError, run_worker

@@ -214,6 +214,8 @@ def _record_outcome(
 ) -> None:
     outcome, reason = outcome_and_reason
     to_blame = [text for text in work.placements if text in work.missing and last.placement in (None, text)]
+    if last.placement is not None and last.placement not in work.placements:
+        to_blame = [last.placement]  # a twin that the study has only once it is audited
     if not to_blame:
         raise WorkerError(f"{last.placement} was measured before and now fails at {last.stage}: {reason}")
     writer = RecordWriter(directory)

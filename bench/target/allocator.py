@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bench.trace.log import LIBRARY, StepLog
 from bench.trace.peaks import Peaks
 
-KIB, MIB = 2**10, 2**20
+MIB = 2**20
 MIN_BLOCK_BYTES = 512
 SMALL_BYTES = MIB
 """The largest block of the small pool, and what has to be left of a large block for it to be split."""

@@ -55,9 +55,12 @@ def target_of(options: Mapping[str, Any]) -> Target | None:
         SpecError: names the option that is missing, unknown, of the wrong type or out of range.
     """
     chosen = options.get("target")
-    if chosen is None:
-        return None
-    target = from_mapping(Target, chosen, where="target")
+    return None if chosen is None else target_from(chosen)
+
+
+def target_from(figures: Mapping[str, Any]) -> Target:
+    """Raises SpecError as `target_of` does."""
+    target = from_mapping(Target, figures, where="target")
     validate_target(target)
     return target
 

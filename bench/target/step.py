@@ -13,6 +13,7 @@ from bench.target.roofline import roofline_time
 from bench.target.spec import Target
 from bench.target.workspaces import KernelWorkspaces, library_blocks
 from bench.trace.fake import FakeStep
+from bench.trace.forecast import Forecaster
 from bench.trace.log import StepLog
 from bench.trace.record import record_fake_step
 
@@ -45,6 +46,12 @@ class TargetStep:
         with self.fake.entered():
             log = record_fake_step(self.fake.step, placement, wiring, model=model, workspace=self.workspace)
         return dataclasses.replace(log, device=self.target.name, storages=(*log.storages, *library_blocks(self.target)))
+
+    def forecaster(self, units: Sequence[str]) -> Forecaster:
+        """What forecasts placements of `units`, as for the device at hand."""
+        return Forecaster(
+            self.fake, units, model=self.controls.model.name, allocator=self.allocator, workspace=self.workspace
+        )
 
     def roofline_ms(self, log: StepLog) -> float:
         """A bound from data-sheet figures; see `bench.target.roofline`."""

@@ -9,11 +9,19 @@ from bench.frontier.types import Frontier, Trial
 from bench.records import AuditRecord
 from bench.spec import Controls, StudySpec, to_mapping
 from bench.track.content import MAX_PARAM_VALUE, MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
-from bench.track.tags import KIND, PARENT_RUN, PLACEMENT_ID, PLACEMENT_KIND, STUDY_IDENTITY
+from bench.track.tags import (
+    AUDIT_KINDS,
+    AUDIT_OUTCOME,
+    KIND,
+    PARENT_RUN,
+    PLACEMENT_ID,
+    PLACEMENT_KIND,
+    STUDY_IDENTITY,
+    TWIN_OF,
+)
 from bench.track.times import StudyTimes
 
 MIB = 2**20
-AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF = "audit/outcome", "audit/kinds", "audit/twin_of"
 EVIDENCE_FILE = "audit.json"
 """Artifact of a placement's run: its verdict with all findings and the first op that differed."""
 

@@ -19,7 +19,12 @@ REVISION = "boundary_bench.revision"
 STUDY_KIND = "study"
 PLACEMENT_KIND = "placement"
 
-OPTIONAL_TAGS = ("reason", "git_commit", "reference", "knee", "verdict", "verdict_reason", "steadiness")
+AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF = "audit/outcome", "audit/kinds", "audit/twin_of"
+
+OPTIONAL_TAGS = (
+    *("reason", "git_commit", "reference", "knee", "verdict", "verdict_reason", "steadiness"),
+    *(AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF),
+)
 """Tags that a later publishing may take back."""
 
 

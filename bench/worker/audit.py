@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +9,13 @@ from bench.audit.options import AuditOptions
 from bench.audit.verdict import UNSUPPORTED, Verdict
 from bench.measure import is_out_of_memory
 from bench.placement import PlacementError
-from bench.spec import Controls, SpecError, from_mapping, to_mapping
+from bench.spec import Controls, SpecError, to_mapping
 from bench.step import describe_error
-from bench.step.build import BACKWARD
+from bench.worker.answering import answer_question
 from bench.worker.auditing import Auditing, CannotAuditError
 from bench.worker.bench import Bench
-from bench.worker.effect import replayed_modules
-from bench.worker.setup import die_with_parent, set_up_process
+from bench.worker.effect import replayed_in_plain_step
+from bench.worker.setup import set_up_process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +47,8 @@ def _took_a_step(bench: Bench) -> bool:
     Raises:
         SpecError: the plain model replays by itself.
     """
-    is_backward = [False]
-
-    def note_phase(phase: str) -> None:
-        is_backward[0] = phase == BACKWARD
-
     try:
-        with replayed_modules(bench.step.model, is_backward) as found:
-            bench.step.run(note_phase)
+        found = replayed_in_plain_step(bench.step)
     except Exception as error:
         if not is_out_of_memory(error):
             return True  # what the plain step raises is part of the verdict
@@ -88,18 +79,5 @@ def _verdict(auditing: Auditing, placement: str, options: AuditOptions) -> Verdi
         )
 
 
-def main() -> int:
-    die_with_parent()
-    try:
-        told = answer(from_mapping(Request, json.load(sys.stdin)))
-    except (SpecError, PlacementError) as error:
-        told = {"error": str(error)}
-    except Exception as error:
-        traceback.print_exc()
-        told = {"error": f"the step cannot be audited: {describe_error(error)}"}
-    print(json.dumps(told, allow_nan=False))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(answer_question(Request, answer, "the step cannot be audited"))

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from bench.records import Forecast, Forecasts
-from bench.records.forecast import REARRANGED
+from bench.records.forecast import CHECKED, FAKE, REARRANGED
 from bench.trace.log import StepLog
 from bench.trace.rearrange import CannotRearrangeError
 from bench.worker.failure import outcome_of
 
-CHECKED, FAKE, FAST = "checked", "fake", "fast"
-METHODS = (CHECKED, FAKE, FAST)
 NUM_CHECKED = 3
 """Placements of the forecast frontier that are held against a whole step, those with the least memory first."""
 Roofline = Callable[[StepLog], float]
@@ -39,7 +37,7 @@ class Forecasting:
         """Placement → step time by roofline, of those that a whole step was run of."""
 
     def forecast(self, placements: Sequence[str], method: str) -> Forecasts:
-        """By CHECKED, FAKE or FAST. A placement that cannot be forecast is among the missing, with the reason."""
+        """By one of `METHODS`. A placement that cannot be forecast is among the missing, with the reason."""
         self._missing = {}
         notes: tuple[str, ...] = ()
         if method == FAKE:

@@ -15,6 +15,8 @@ from bench.placement.applying import Applied
 from bench.placement.types import Placement, Region
 from bench.placement.wiring import Wiring
 from bench.records import RegionEffect
+from bench.step import Step
+from bench.step.build import BACKWARD
 from bench.step.precision import Precision
 
 
@@ -174,6 +176,18 @@ def check_retained(retained_bytes: int, plain_retained_bytes: int) -> None:
             f"after forward it retains {difference} the plain step retains: what its boundaries keep is all that it "
             "frees, as around a single Linear, whose input is its saved tensor; try a wider region"
         )
+
+
+def replayed_in_plain_step(step: Step) -> list[str]:
+    """Runs the plain step once; names of modules that it replays by itself."""
+    is_backward = [False]
+
+    def note_phase(phase: str) -> None:
+        is_backward[0] = phase == BACKWARD
+
+    with replayed_modules(step.model, is_backward) as found:
+        step.run(note_phase)
+    return found
 
 
 @contextmanager

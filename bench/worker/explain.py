@@ -7,9 +7,6 @@ compared with, on such tensors alone.
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +17,17 @@ from bench.measure import is_out_of_memory
 from bench.placement import Placement, parse_placement, placement_id
 from bench.placement.wiring import record_wiring
 from bench.records import PLAIN
-from bench.spec import Controls, SpecError, from_mapping, to_mapping
-from bench.step import TrainingStep, build_training_step, describe_error
-from bench.step.build import BACKWARD
+from bench.spec import Controls, SpecError, to_mapping
+from bench.step import TrainingStep, build_training_step
 from bench.trace.candidates import candidates
 from bench.trace.forecast import Forecaster
 from bench.trace.log import StepLog, write_log
 from bench.trace.record import record_real_step
-from bench.worker.effect import replayed_modules
+from bench.worker.answering import answer_question
+from bench.worker.effect import replayed_in_plain_step
 from bench.worker.failure import outcome_of
 from bench.worker.fake_model import FakeModel, fake_model
-from bench.worker.setup import die_with_parent, set_up_process
+from bench.worker.setup import set_up_process
 
 FAKE_SUFFIX = "-fake"
 """Of a log's file name: a step on tensors without memory, and one that ran, are both worth keeping."""
@@ -103,13 +100,7 @@ def _check_called(placement: str, log: StepLog) -> None:
 
 def _run_watched(step: TrainingStep) -> str:
     """Runs the plain step once; what it replays by itself, if anything."""
-    is_backward = [False]
-
-    def note_phase(phase: str) -> None:
-        is_backward[0] = phase == BACKWARD
-
-    with replayed_modules(step.model, is_backward) as found:
-        step.run(note_phase)
+    found = replayed_in_plain_step(step)
     if not found:
         return ""
     return f"the plain model replays by itself: {len(found)} modules ran forward inside backward, the first {found[0]}"
@@ -141,18 +132,5 @@ def _written(folder: Path, placement: str, log: StepLog) -> str:
     return name
 
 
-def main() -> int:
-    die_with_parent()
-    try:
-        told = answer(from_mapping(Request, json.load(sys.stdin)))
-    except SpecError as error:
-        told = {"error": str(error)}
-    except Exception as error:
-        traceback.print_exc()
-        told = {"error": f"the step cannot be recorded: {describe_error(error)}"}
-    print(json.dumps(told, allow_nan=False))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(answer_question(Request, answer, "the step cannot be recorded"))

@@ -15,11 +15,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure.machine import machine_facts
-from bench.spec import ChainInfo, Controls, Facts, SpecError, from_mapping
+from bench.spec import ChainInfo, Controls, Facts, SpecError
 from bench.step import UnsupportedControlsError, build_training_step, load_family
-from bench.target.spec import Target, validate_target
+from bench.target.spec import Target, target_from
+from bench.target.step import TargetStep
 from bench.trace.fake import FakeStep
-from bench.trace.fake_ledger import Workspace
 from bench.trace.forecast import Forecaster
 from bench.trace.routing import Routing, record_routing
 from bench.trace.workspaces import Rehearsals
@@ -72,7 +72,7 @@ def fake_model(controls: Controls) -> FakeModel:
     rehearsals = Rehearsals()
     return dataclasses.replace(
         _described(controls, fake.step.model, facts),
-        forecaster=partial(_forecaster, controls, fake, rehearsals),
+        forecaster=partial(Forecaster, fake, model=controls.model.name, workspace=rehearsals),
         notes=lambda: (*notes, *_skipped(rehearsals.skipped)),
     )
 
@@ -83,9 +83,7 @@ def target_model(controls: Controls, target: Mapping[str, Any]) -> FakeModel:
     Raises:
         SpecError: the target's figures cannot be, or the model or its settings are refused.
     """
-    spec = from_mapping(Target, target, where="target")
-    validate_target(spec)
-    return _on_target(controls, spec)
+    return _on_target(controls, target_from(target))
 
 
 def target_like(properties: Any) -> Target:
@@ -130,9 +128,6 @@ def _taken_to_be_even(routing: Routing) -> tuple[str, ...]:
 
 
 def _on_target(controls: Controls, target: Target) -> FakeModel:
-    from bench.target.forecast import forecaster_of
-    from bench.target.step import TargetStep
-
     try:
         step = TargetStep(controls, target)
     except SpecError:
@@ -141,14 +136,10 @@ def _on_target(controls: Controls, target: Target) -> FakeModel:
         return _not_followed(controls, error, None)
     return dataclasses.replace(
         _described(controls, step.fake.step.model, None),
-        forecaster=partial(forecaster_of, step),
+        forecaster=step.forecaster,
         roofline=step.roofline_ms if target.peak_flops_per_s else None,
         notes=lambda: (*_taken_to_be_even(step.fake.routing), *step.notes()),
     )
-
-
-def _forecaster(controls: Controls, fake: FakeStep, workspace: Workspace, units: Sequence[str]) -> Forecaster:
-    return Forecaster(fake, units, model=controls.model.name, workspace=workspace)
 
 
 def _not_followed(controls: Controls, error: Exception, facts: Facts | None) -> FakeModel:

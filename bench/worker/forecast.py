@@ -6,10 +6,7 @@ Steps run on tensors without memory, so this takes no accelerator, and little me
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +14,11 @@ from typing import Any
 from bench.placement import check_modules, check_ops, generate_placements, parse_placement
 from bench.placement.policy import known_ops
 from bench.records import PLAIN, Forecasts
-from bench.spec import Controls, SpecError, from_mapping, to_mapping
-from bench.step import describe_error
-from bench.worker.checked import CHECKED, METHODS, Forecasting
+from bench.records.forecast import CHECKED, METHODS
+from bench.spec import Controls, SpecError, to_mapping
+from bench.worker.answering import answer_question
+from bench.worker.checked import Forecasting
 from bench.worker.fake_model import fake_model, target_model
-from bench.worker.setup import die_with_parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,18 +66,5 @@ def answer(request: Request) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    die_with_parent()
-    try:
-        told = answer(from_mapping(Request, json.load(sys.stdin)))
-    except SpecError as error:
-        told = {"error": str(error)}
-    except Exception as error:
-        traceback.print_exc()
-        told = {"error": f"the model cannot be forecast: {describe_error(error)}"}
-    print(json.dumps(told, allow_nan=False))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(answer_question(Request, answer, "the model cannot be forecast"))

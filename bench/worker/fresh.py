@@ -26,7 +26,9 @@ def take_turn(bench: Bench, study: StudySpec, work: Work, turn: Turn, journal: J
     """
     text, protocol = turn.placement, study.controls.protocol
     first_step(bench, [text], journal)
-    if pass_gate(bench, study, [text] if text in work.missing else [], journal) or text in journal.failed:
+    with clock.stopped():
+        twins = pass_gate(bench, study, [text] if text in work.missing else [], journal)
+    if twins or text in journal.failed:
         return None
     if text not in work.weighed:
         weigh_all(bench, [text], work.plain, journal, clock, [p for p in work.placements if p in work.missing])
@@ -41,7 +43,7 @@ def take_turn(bench: Bench, study: StudySpec, work: Work, turn: Turn, journal: J
     journal.write(RoundDone, round=turn.round)
     rounds = Rounds(study, [s for s in work.samples if s.round != turn.round], work.rounds_done, work.placements)
     of_round = [sample for sample in work.samples if sample.round == turn.round]
-    round_s = len(work.placements) * process_age_s()
+    round_s = len(work.placements) * (process_age_s() - clock.left_out_s)
     return rounds.complete([*of_round, *taken], work.placements, out_of_time=clock.exceeds_cap(round_s))
 
 

@@ -5,29 +5,28 @@ beside it. Only for what is left does the plain step run, once for all of them.
 
 A placement that is turned away although its state could be put back gets a twin with @restore, which is audited in
 turn. Where the twin is valid it joins the study. It does so before its original's outcome is recorded: a kill at any
-moment leaves either the original still to be judged, or both settled.
+moment leaves either the original still to be judged, or both settled. A twin whose audit fails has an outcome of its
+own, and is not tried again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
-import sys
 from collections.abc import Sequence
 
-from bench.audit.verdict import ATTRIBUTE, HOOK, RNG, STATE
+from bench.audit.verdict import ATTRIBUTE, HOOK, RNG, STATE, UNSUPPORTED
 from bench.placement import PlacementError, placement_id
 from bench.placement.types import Placement
-from bench.records import PLAIN, AuditRecord, OutcomeRecord, Records, read_records, write_study
+from bench.records import PLAIN, AuditRecord, OutcomeRecord, read_records, write_study
 from bench.records.audit import verdicts_beside
+from bench.records.types import AUDIT_STAGE
 from bench.spec import AUTO, GATE, PlacementEntry, StudySpec, audit_key, to_mapping
 from bench.worker.auditing import Auditing, CannotAuditError
 from bench.worker.bench import Bench
-from bench.worker.failure import outcome_of
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 
-AUDIT_STAGE = "audit"
 RESTORABLE = (STATE, ATTRIBUTE, RNG, HOOK)
 """Kinds of fault where state moves twice, so that putting it back may be the cure; the twin's own audit decides."""
 OUT_OF_MEMORY = "oom"
@@ -58,7 +57,7 @@ class _Gate:
         records = read_records(journal.directory)
         self._own = {record.key: record for record in records.of(AuditRecord)}
         self._beside: dict[str, tuple[str, AuditRecord]] | None = None
-        self._plain_outcome = _outcome_of_plain(records)
+        self._outcomes = {record.placement: record.outcome for record in records.of(OutcomeRecord)}
         self._auditing: Auditing | None = None
         self._twins: list[str] = []
 
@@ -67,7 +66,7 @@ class _Gate:
         if verdict is None or verdict.is_valid:
             return
         self._add_twin(text, verdict)
-        outcome = "unsupported" if verdict.outcome == "unsupported" else "invalid"
+        outcome = UNSUPPORTED if verdict.outcome == UNSUPPORTED else "invalid"
         self._journal.outcome(text, outcome, verdict.reason, AUDIT_STAGE)
 
     def close(self) -> tuple[str, ...]:
@@ -77,9 +76,8 @@ class _Gate:
             gc.collect()
         return tuple(self._twins)
 
-    def _verdict(self, text: str, original: str | None = None) -> AuditRecord | None:
-        """Known or found; None where there can be none: the placement failed, or nothing can be held against it.
-        `original` is what the placement is a twin of."""
+    def _verdict(self, text: str) -> AuditRecord | None:
+        """Known or found; None where there can be none: the placement failed, or nothing can be held against it."""
         key = audit_key(self._study.controls, text)
         if key in self._own:
             return self._own[key]
@@ -93,13 +91,13 @@ class _Gate:
                 del fields[stamp]
             fields |= {"reused_from": known.reused_from or name, "findings": known.findings, "notes": known.notes}
             self._own[key] = self._journal.write(AuditRecord, **fields)
-        elif self._plain_outcome in (None, OUT_OF_MEMORY):
-            self._audit(text, key, original)
+        elif self._outcomes.get(PLAIN) in (None, OUT_OF_MEMORY):
+            self._audit(text, key)
         return self._own.get(key)
 
-    def _audit(self, text: str, key: str, original: str | None) -> None:
+    def _audit(self, text: str, key: str) -> None:
         if self._auditing is None:
-            plain_fits = self._plain_outcome is None
+            plain_fits = PLAIN not in self._outcomes
             self._auditing = Auditing(self._bench, self._study.controls, plain_fits=plain_fits)
         auditing = self._auditing
 
@@ -111,18 +109,7 @@ class _Gate:
             fields = to_mapping(verdict) | {"findings": tuple(to_mapping(f) for f in verdict.findings)}
             self._own[key] = self._journal.write(AuditRecord, key=key, **fields | {"notes": verdict.notes})
 
-        if original is None:
-            guarded(self._bench, self._journal, AUDIT_STAGE, text, audit)
-            return
-        self._journal.starting(AUDIT_STAGE, original)  # the study does not have the twin yet
-        try:
-            audit()
-        except Exception as error:
-            why = outcome_of(error)[1]
-        else:
-            return
-        print(f"bench.worker: {text} cannot be audited: {why}", file=sys.stderr)
-        self._bench.recover()
+        guarded(self._bench, self._journal, AUDIT_STAGE, text, audit)
 
     def _add_twin(self, text: str, verdict: AuditRecord) -> None:
         if self._study.restore != AUTO or not verdict.findings or verdict.findings[0]["kind"] not in RESTORABLE:
@@ -132,16 +119,13 @@ class _Gate:
         except PlacementError:
             return  # its regions cannot be restored
         known = {entry.text for entry in self._study.placements}
-        if twin in known:
+        if twin in known or twin in self._outcomes:
             return
-        of_twin = self._verdict(twin, original=text)
+        self._journal.finds_out_about(twin)
+        of_twin = self._verdict(twin)
         if of_twin is None or not of_twin.is_valid:
             return
         entry = PlacementEntry(text=twin, id=placement_id(twin), generators=(f"twin of {text}",), twin_of=text)
         self._study = dataclasses.replace(self._study, placements=(*self._study.placements, entry))
         write_study(self._journal.directory, self._study)
         self._twins.append(twin)
-
-
-def _outcome_of_plain(records: Records) -> str | None:
-    return next((o.outcome for o in records.of(OutcomeRecord) if o.placement == PLAIN), None)

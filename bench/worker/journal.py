@@ -26,7 +26,7 @@ class Journal:
 
     def __init__(self, writer: RecordWriter, execution: int, missing: frozenset[str]) -> None:
         self._writer = writer
-        self._missing = missing
+        self._missing = set(missing)
         self.execution = execution
         self.directory = writer.directory
         """Of the study."""
@@ -46,6 +46,10 @@ class Journal:
 
     def starting(self, stage: str, placement: str | None = None, round: int | None = None) -> None:
         self.write(Starting, stage=stage, placement=placement, round=round)
+
+    def finds_out_about(self, placement: str) -> None:
+        """This one too, though the study does not have it."""
+        self._missing.add(placement)
 
     def outcome(self, placement: str, outcome: str, reason: str, stage: str) -> None:
         """Raises MeasuredBeforeError where the placement is not one of those that this process is to find out about."""

@@ -7,9 +7,6 @@ Where fake tensors cannot follow its forward, one small real batch is run instea
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
-import traceback
 from typing import Any
 
 import torch
@@ -18,9 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from bench.measure import OpCounter
 from bench.measure.environment import capacity_bytes, device_name, library_versions
 from bench.placement.policy import known_ops
-from bench.spec import Controls, Facts, SpecError, from_mapping, to_mapping
-from bench.step import TrainingStep, UnsupportedControlsError, build_training_step, describe_error, load_family
+from bench.spec import Controls, Facts, SpecError, to_mapping
+from bench.step import TrainingStep, UnsupportedControlsError, build_training_step, load_family
 from bench.step.optimizer import runs_fused
+from bench.worker.answering import answer_question
 from bench.worker.setup import torch_device
 
 
@@ -83,18 +81,5 @@ def _with_small_batch(controls: Controls) -> Controls:
     return dataclasses.replace(controls, workload=dataclasses.replace(controls.workload, micro_batch=micro_batch))
 
 
-def main() -> int:
-    try:
-        controls = from_mapping(Controls, json.load(sys.stdin))
-        answer = probe(controls)
-    except SpecError as error:
-        answer = {"error": str(error)}
-    except Exception as error:
-        traceback.print_exc()
-        answer = {"error": f"the model cannot be built: {describe_error(error)}"}
-    print(json.dumps(answer))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(answer_question(Controls, probe, "the model cannot be built"))

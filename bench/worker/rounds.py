@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench.measure import time_steps
@@ -28,9 +30,20 @@ class Clock:
     """By earlier processes of the execution on the same work."""
     cap_s: float | None
     measuring_s: float = 0.0
+    left_out_s: float = 0.0
+    """Of this process, what does not count against the cap."""
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """What is done meanwhile, such as an audit, takes no time from the measurements."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.left_out_s += time.monotonic() - began
 
     def exceeds_cap(self, upcoming_s: float) -> bool:
-        spent = self.already_spent_s + time.monotonic() - self.began
+        spent = self.already_spent_s + time.monotonic() - self.began - self.left_out_s
         return self.cap_s is not None and spent + upcoming_s > self.cap_s
 
 

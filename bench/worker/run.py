@@ -95,7 +95,9 @@ def measure_work(study: StudySpec, work: Work, journal: Journal, clock: Clock, b
     plain = work.plain
     if PLAIN in to_weigh:  # first, since the audit and the others' memory are held against it
         plain = weigh_all(bench, [PLAIN], plain, journal, clock, [text for text in to_weigh if text in work.missing])
-    if pass_gate(bench, study, [text for text in work.placements if text in work.missing], journal):
+    with clock.stopped():
+        twins = pass_gate(bench, study, [text for text in work.placements if text in work.missing], journal)
+    if twins:
         return  # the study has grown: the next process measures all of it together
     weigh_all(bench, [t for t in to_weigh if t != PLAIN and t not in journal.failed], plain, journal, clock)
     alive = [text for text in work.placements if text not in journal.failed]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.placement.region_forward import PlacedForward, in_replay
+from bench.placement.region_forward import UnitForward, in_replay
 from bench.spec import ChainInfo, WorkloadSpec
 
 SHAPE = ("sequence_length",)
@@ -35,17 +35,21 @@ class Block(nn.Module):
         hidden = self.mask(torch.nn.functional.gelu(self.norm(self.up(x))))
         if self.moves == "outside":
             hidden = (hidden * (1.0 + 0.01 * next(NUMBERS))).sin()
-        _die_once("TOY_DIES_IN_REPLAY", in_replay())
-        _die_once("TOY_DIES_PLACED", isinstance(vars(self).get("forward"), PlacedForward))
+        if in_replay():
+            self._die_where_asked()
         return x + self.down(hidden)
 
-
-def _die_once(variable: str, now: bool) -> None:
-    """Is killed the first time that `now` holds, where the environment names a file that is to mark it."""
-    mark = os.environ.get(variable)
-    if now and mark and not Path(mark).exists():
-        Path(mark).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+    def _die_where_asked(self) -> None:
+        """In a replay: killed at the first, where the environment names a file that is to mark it; ended at each with
+        @restore, where it says so."""
+        mark = os.environ.get("TOY_DIES_IN_REPLAY")
+        if mark and not Path(mark).exists():
+            Path(mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        forward = vars(self)["forward"]
+        assert isinstance(forward, UnitForward)
+        if forward.region.options.restore and "TOY_ENDS_RESTORED" in os.environ:
+            os._exit(3)
 
 
 class Moving(nn.Module):

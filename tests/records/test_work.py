@@ -6,7 +6,16 @@ import dataclasses
 
 import pytest
 
-from bench.records import Records, RoundDiscarded, TimeSample, kept_rounds, kept_samples, next_work
+from bench.records import (
+    ExecutionStarted,
+    Records,
+    RoundDiscarded,
+    Starting,
+    TimeSample,
+    kept_rounds,
+    kept_samples,
+    next_work,
+)
 from bench.spec import ProtocolSpec, StudySpec
 from tests.builders import join_records, make_controls, make_records, make_study
 
@@ -122,3 +131,18 @@ def test_a_discard_long_after_a_round_costs_no_time() -> None:
     work = next_work(study(), join_records(records, Records(entries=(late,))))
     assert work is not None
     assert work.spent_s == 0
+
+
+def test_an_audit_takes_no_time_from_the_measurements() -> None:
+    """The first process of this one begins at 0, audits from 2 to 90, and is killed at 93."""
+    stamp = {"execution": 0, "process": "process-0"}
+    entries = (
+        ExecutionStarted(**stamp, unix_time_s=0.0, placements=("none", "a", "b")),
+        Starting(**stamp, unix_time_s=2.0, stage="audit", placement="a"),
+        Starting(**stamp, unix_time_s=50.0, stage="audit", placement="b"),
+        Starting(**stamp, unix_time_s=90.0, stage="memory", placement="a"),
+        Starting(**stamp, unix_time_s=93.0, stage="memory", placement="b"),
+    )
+    work = next_work(study(), Records(entries=entries))
+    assert work is not None
+    assert work.spent_s == 2 + 3

@@ -36,5 +36,5 @@ def test_one_that_dies_says_where_and_one_that_gives_up_why(
     (tmp_path / "answers_nothing.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(WorkerError) as raised:
-        ask_process("answers_nothing", {}, toy_controls(), what="the question", timeout_s=60.0)
+        ask_process("answers_nothing", {}, toy_controls(), dict, what="the question", timeout_s=60.0)
     assert str(raised.value).startswith(said)

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from bench.frontier import build_frontier, load_frontier
-from bench.records import FORECAST_FILE, MemorySample, read_forecasts, read_records
-from bench.spec import Controls, ModelSpec, StudySpec, WorkloadSpec
+from bench.records import FORECAST_FILE, MemorySample, read_forecasts, read_records, read_study
+from bench.records.forecast import CHECKED, FAKE
+from bench.spec import OFF, Controls, ModelSpec, StudySpec, WorkloadSpec
 from bench.study import Progress, run_study
-from bench.study.forecasting import CHECKED, FAKE, OFF, ask_forecasts, forecast_study
+from bench.study.forecasting import ask_forecasts, forecast_study
 from tests.toy_study import EACH, toy_controls, toy_study
 
 SPAN = "blocks.0..1"
+PLACEMENTS = ("none", EACH, SPAN)
 READS_VALUES = """
 import torch
 from torch import nn
@@ -69,10 +71,16 @@ def forecast_alone(study: StudySpec, directory: Path, method: str = FAKE) -> lis
     return told
 
 
-def test_every_forecast_of_a_study_is_its_measured_peak(tmp_path: Path) -> None:
-    study = toy_study(("none", EACH, SPAN))
-    directory, told = measured(study, tmp_path)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study measured with its forecasts, of which nothing was to be told. Tests leave it as it is."""
+    directory, told = measured(toy_study(PLACEMENTS), tmp_path_factory.mktemp("whole"))
     assert told == []
+    return directory
+
+
+def test_every_forecast_of_a_study_is_its_measured_peak(whole: Path) -> None:
+    directory, study = whole, read_study(whole)
     records = read_records(directory)
     peaks = {sample.placement: sample.peak_allocated_bytes for sample in records.of(MemorySample)}
     forecasts = {text: f.peak_allocated_bytes for text, f in records.forecasts.placements.items()}
@@ -86,11 +94,11 @@ def test_every_forecast_of_a_study_is_its_measured_peak(tmp_path: Path) -> None:
 
 
 def test_an_extended_study_forecasts_what_is_new_and_then_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory, study = tmp_path / "study", toy_study(("none", EACH, SPAN))
-    forecast_alone(toy_study(("none", EACH)), directory)
-    first = json.loads((directory / FORECAST_FILE).read_text())
+    directory, study = tmp_path, toy_study(PLACEMENTS)
+    first = json.loads((whole / FORECAST_FILE).read_text())
+    del first["placements"][SPAN]
     first["placements"]["none"]["peak_allocated_bytes"] = 7
     (directory / FORECAST_FILE).write_text(json.dumps(first))
     forecast_alone(study, directory)

@@ -17,19 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from bench.target.device import register_device
-from bench.target.spec import Target
-
-MIB = 2**20
-H200 = Target(
-    name="h200",
-    device_name="NVIDIA H200",
-    memory_bytes=143156 * MIB,
-    compute_capability=(9, 0),
-    num_multiprocessors=132,
-    bandwidth_bytes_per_s=4.8e12,
-    peak_flops_per_s={"fp32": 67e12, "bf16": 989.4e12},
-    context_bytes=600 * MIB,
-)
+from bench.target.reference import load_target
 
 
 class Ops(TorchDispatchMode):
@@ -182,7 +170,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def main() -> None:
-    device = register_device(H200)
+    device = register_device(load_target("h200"))
     with FakeTensorMode(allow_non_fake_inputs=True):
         facts = {
             "dtypes": dtypes_under_autocast(device),
@@ -195,7 +183,7 @@ def main() -> None:
             "random_state": random_state(device),
         }
     try:
-        register_device(Target(**{**vars(H200), "name": "t4"}))
+        register_device(load_target("t4"))
     except RuntimeError as error:
         facts["second target"] = str(error)
     print(json.dumps(facts), flush=True)

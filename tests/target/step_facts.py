@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from typing import Any
 
-from bench.spec import (
-    Controls,
-    DeviceSpec,
-    ModelSpec,
-    OptimizerSpec,
-    ParallelismSpec,
-    ProtocolSpec,
-    RecipeSpec,
-    WorkloadSpec,
-)
+from bench.spec import ModelSpec, WorkloadSpec
 from bench.step.interface import BACKWARD
-from bench.target.forecast import forecaster_of
-from bench.target.reference import load_target
+from bench.target.reference import controls, load_target
 from bench.target.step import TargetStep, as_allocated
 from bench.trace.log import StepLog
 
@@ -33,17 +24,8 @@ GPT2_PLACEMENTS = (
 )
 
 
-def controls(model: ModelSpec, precision: str, workload: WorkloadSpec) -> Controls:
-    return Controls(
-        model=model,
-        workload=workload,
-        optimizer=OptimizerSpec(settings={"lr": 0.001}),
-        recipe=RecipeSpec(),
-        precision=precision,
-        parallelism=ParallelismSpec(),
-        device=DeviceSpec(kind="cuda"),
-        protocol=ProtocolSpec(),
-    )
+def target_step(model: ModelSpec, precision: str, workload: WorkloadSpec) -> TargetStep:
+    return TargetStep(dataclasses.replace(controls(precision), model=model, workload=workload), load_target("h200"))
 
 
 def retained(log: StepLog) -> list[int]:
@@ -54,7 +36,7 @@ def retained(log: StepLog) -> list[int]:
 
 def two_layers(precision: str) -> dict[str, Any]:
     model = ModelSpec(name="two-layers", target="tests.target.two_layers")
-    step = TargetStep(controls(model, precision, WorkloadSpec(micro_batch=32)), load_target("h200"))
+    step = target_step(model, precision, WorkloadSpec(micro_batch=32))
     logs = {placement: step.record(placement, None) for placement in ("none", EACH)}
     allocated, found = as_allocated(logs["none"])
     return {
@@ -74,9 +56,9 @@ def gpt2(precision: str) -> dict[str, Any]:
     """Forecasts in both ways, and the peak of the step's own log."""
     model = ModelSpec(name="gpt2", target="models.gpt2", settings=GPT2)
     workload = WorkloadSpec(micro_batch=4, shape={"sequence_length": 256})
-    step = TargetStep(controls(model, precision, workload), load_target("h200"))
+    step = target_step(model, precision, workload)
     units = [f"transformer.h.{index}" for index in range(3)]
-    forecaster = forecaster_of(step, units)
+    forecaster = step.forecaster(units)
     found = {}
     for placement in GPT2_PLACEMENTS:
         whole = forecaster.by_fake_step(placement)[0]

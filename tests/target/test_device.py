@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +11,12 @@ import torch
 
 from bench.target import autocast_ops
 from bench.target.autocast import op_named
-
-HERE = Path(__file__).parent
+from tests.target.facts import facts_of
 
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "device_facts.py")],
-        cwd=HERE.parents[1],
-        env={"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return facts_of("device_facts.py")
 
 
 @pytest.mark.parametrize("op", ["linear", "matmul", "einsum", "conv2d"])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
+from tests.target.facts import facts_of
+
 MIB = 2**20
 EACH = "blocks.0..1:each"
 ROWS, WIDTH = 32, 64
@@ -22,16 +19,7 @@ SCALARS = [4, 4]
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "step_facts.py")],
-        cwd=HERE.parents[1],
-        env={"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return facts_of("step_facts.py")
 
 
 def test_two_layers_retain_what_relu_saves(facts: dict[str, Any]) -> None:

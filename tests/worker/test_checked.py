@@ -10,10 +10,10 @@ import pytest
 
 from bench.placement import UnsupportedPlacementError
 from bench.records import Forecast
-from bench.records.forecast import FAKE_STEP, REARRANGED
+from bench.records.forecast import CHECKED, FAKE, FAKE_STEP, FAST, REARRANGED
 from bench.trace.log import StepLog
 from bench.trace.rearrange import CannotRearrangeError
-from bench.worker.checked import CHECKED, FAKE, FAST, NUM_CHECKED, Forecasting, forecast_frontier
+from bench.worker.checked import NUM_CHECKED, Forecasting, forecast_frontier
 from tests.records.test_forecasts import forecast_of
 
 EMPTY_LOG = StepLog(

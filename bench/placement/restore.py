@@ -76,6 +76,14 @@ def state_put_back(units: Sequence[nn.Module]) -> Iterator[None]:
                 cell.write(kept.contents)
 
 
+def moves_state(units: Sequence[nn.Module], forward: Callable[[], object]) -> bool:
+    """Whether `forward` leaves something that @restore knows of otherwise than it found it."""
+    call = _KeptCall()
+    with _FirstPass(units, call):
+        forward()
+    return bool(call.cells)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """What a first pass saw in one cell, where it moved something there."""

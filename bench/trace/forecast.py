@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from bench.placement.applying import apply
 from bench.placement.grammar import parse_placement
@@ -19,9 +20,9 @@ from bench.trace.fake import FakeStep
 from bench.trace.fake_ledger import Workspace
 from bench.trace.log import NOWHERE, REPLAY, Op, PhaseMark, StepLog, Storage
 from bench.trace.peaks import Allocator, ExactAllocator
-from bench.trace.rearrange import CannotRearrangeError, Rearranger
+from bench.trace.rearrange import CannotRearrangeError, Rearranged, Rearranger
 from bench.trace.record import record_fake_step
-from bench.trace.saved import record_held, record_unheld
+from bench.trace.saved import Recording, record_held, record_unheld
 
 
 def forecast_from_log(log: StepLog, allocator: Allocator | None = None, method: str = FAKE_STEP) -> Forecast:
@@ -74,8 +75,7 @@ class Forecaster:
         self._allocator = allocator or ExactAllocator()
         self._workspace = workspace
         self._wiring: Wiring | None = None
-        self._held_log: StepLog | None = None
-        """The plain step's, but it does not know the forward op behind each of backward's."""
+        self._held: Recording | None = None
         self._rearranger: Rearranger | CannotRearrangeError | None = None
 
     def by_fake_step(self, placement: str | Placement) -> tuple[Forecast, StepLog]:
@@ -97,10 +97,7 @@ class Forecaster:
             PlacementError, UnsupportedPlacementError: as `apply` does.
         """
         placement = _parsed(placement)
-        rearranger, log = self._ready()
-        with apply(self._fake.step.model, placement, wiring=self._wiring_of(placement)):
-            pass  # what it refuses cannot be forecast
-        found = rearranger.rearranged(placement)
+        found, log = self.rearranged(placement), self.plain_log
         return _forecast(
             _Step(
                 placement=placement.text,
@@ -114,6 +111,53 @@ class Forecaster:
             ),
             self._allocator,
         )
+
+    def rearranged(self, placement: str | Placement) -> Rearranged:
+        """What `fast` forecasts from; its ops and storages are numbered as in `plain_log`.
+
+        Raises:
+            what `fast` raises.
+        """
+        placement = _parsed(placement)
+        rearranger, _ = self._ready()
+        with apply(self._fake.step.model, placement, wiring=self._wiring_of(placement)):
+            pass  # what it refuses cannot be forecast
+        return rearranger.rearranged(placement)
+
+    @property
+    def plain_log(self) -> StepLog:
+        """The plain step as it was watched, so with a block more for each sum of gradients; of an op of backward it
+        does not say the op whose gradient it computes. Recorded at the first use.
+
+        Raises:
+            CannotRearrangeError: no placement can be worked out from it.
+        """
+        return self.plain_recording.log
+
+    @property
+    def plain_recording(self) -> Recording:
+        """`plain_log` with what autograd saved and the calls of modules.
+
+        Raises:
+            what `plain_log` raises.
+        """
+        return self._ready()[1]
+
+    @property
+    def rearranger(self) -> Rearranger:
+        """What placements are worked out by, whether or not the model takes them; raises what `plain_log` does."""
+        return self._ready()[0]
+
+    @property
+    def model(self) -> nn.Module:
+        """On fake tensors; to be looked at."""
+        return self._fake.step.model
+
+    def wiring(self) -> Wiring:
+        """Of all units named so far."""
+        if self._wiring is None:
+            self._wiring = self._fake.wiring(sorted(self._units))
+        return self._wiring
 
     def forecast(self, placement: str | Placement) -> Forecast:
         """The fast way where there is one, else by a whole step; raises what `by_fake_step` does."""
@@ -150,14 +194,14 @@ class Forecaster:
             self._wiring = self._fake.wiring(sorted(self._units))
         return self._wiring
 
-    def _ready(self) -> tuple[Rearranger, StepLog]:
-        """What works out placements, and the plain step's log that its ops are numbered by."""
+    def _ready(self) -> tuple[Rearranger, Recording]:
+        """What works out placements, and the plain step that its ops are numbered by."""
         if self._rearranger is None:
             self._rearranger = self._made()
         if isinstance(self._rearranger, CannotRearrangeError):
             raise CannotRearrangeError(*self._rearranger.args)  # a new one: each raise would add to its traceback
-        assert self._held_log is not None
-        return self._rearranger, self._held_log
+        assert self._held is not None
+        return self._rearranger, self._held
 
     def _made(self) -> Rearranger | CannotRearrangeError:
         step = self._fake.step
@@ -168,7 +212,7 @@ class Forecaster:
                 unheld = record_unheld(step, model=self._model, workspace=self._workspace)
         except Exception as error:  # a whole step, which needs no hooks, tells whether the model is at fault
             return CannotRearrangeError(f"the step does not run with hooks on what it saves: {error!r}")
-        self._held_log = held.log
+        self._held = held
         # A GPU's generator keeps its state in host memory.
         rng_state_bytes = torch.get_rng_state().nbytes if step.device.type == "cpu" else 0
         try:

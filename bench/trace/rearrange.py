@@ -47,8 +47,16 @@ class Rearranged:
     sizes: Sequence[int]
     """Bytes of each storage."""
     phases: Sequence[PhaseMark]
+    begins: Sequence[int | None]
+    """Of each item of the script, the step's moments, events before it; None for one that was passed over. Moments are
+    the same under every placement: what is replayed belongs to the one that asked for it. A span's units run when the
+    first is called, so that what lies between their calls comes after them."""
     replayed: Sequence[int]
     """The plain step's ops that ran again, in order."""
+    num_replays: int
+    """Of all regions and their calls."""
+    num_policy_ops: int
+    """Ops that ran under a policy, in first passes and replays; one under two policies counts twice."""
 
 
 class Rearranger:
@@ -62,17 +70,17 @@ class Rearranger:
         Raises:
             CannotRearrangeError: the plain step does not come out as it was recorded.
         """
-        self._script = script_of(held, unheld)
+        self.script = script_of(held, unheld)
         self._rng_state_bytes = rng_state_bytes
         self._known_reads: dict[tuple[int, ...], Reads] = {}
         self._sums = held.sums
-        plain = self._run(entries_of(self._script, NONE), hooks_take_nothing=False)
+        plain = self._run(entries_of(self.script, NONE), hooks_take_nothing=False)
         if _line(plain.events, plain.sizes) != _line(held.log.events, plain.sizes):
             raise CannotRearrangeError("some tensor lives for another reason than that Python or autograd holds it")
 
     def rearranged(self, placement: Placement) -> Rearranged:
         """Raises CannotRearrangeError."""
-        entries = entries_of(self._script, placement)
+        entries = entries_of(self.script, placement)
         run = self._run(entries, hooks_take_nothing=False)
         found = self._unwatched(run)
         if run.has_escaped:
@@ -87,11 +95,19 @@ class Rearranger:
         except ValueError:
             raise CannotRearrangeError("a gradient outlives the sum that it is part of") from None
         phases = [dataclasses.replace(mark, begin=before[mark.begin]) for mark in run.phases]
-        return Rearranged(events=events, sizes=run.sizes, phases=phases, replayed=run.replayed)
+        return Rearranged(
+            events=events,
+            sizes=run.sizes,
+            phases=phases,
+            begins=[None if begin is None else before[begin] for begin in run.begins],
+            replayed=run.replayed,
+            num_replays=run.num_replays,
+            num_policy_ops=run.num_policy_ops,
+        )
 
     def _run(self, entries: Entries, *, hooks_take_nothing: bool) -> Run:
         run = Run(
-            self._script,
+            self.script,
             entries,
             rng_state_bytes=self._rng_state_bytes,
             known_reads=self._known_reads,

@@ -41,8 +41,12 @@ class Run:
         """Whether that made a difference to any storage's life."""
         self.events: list[int] = []
         self.sizes = [storage.size_bytes for storage in script.storages]
+        self.begins: list[int | None] = [None] * len(script.items)
+        """Of each item, events before it where the step itself comes to it; None where it was passed over."""
         self.phases: list[PhaseMark] = []
         self.replayed: list[int] = []
+        self.num_replays = 0
+        self.num_policy_ops = 0
         self._holds: list[int | None] = [None] * len(self.sizes)
         """Of each storage; None for one whose life depends on no placement."""
         for storage in script.from_forward:
@@ -69,6 +73,8 @@ class Run:
         casts_before = world.reads.casts_before if world.reads is not None else {}
         while position < end:
             kind, index = items[position]
+            if world.own is None:
+                self.begins[position] = len(self.events)
             for op in casts_before.get(position, ()) if casts_before else ():
                 self._cast(op, surroundings)
             if kind == OP:
@@ -162,6 +168,7 @@ class Run:
 
     def _replay(self, frame: Frame) -> None:
         frame.is_replayed = True
+        self.num_replays += 1
         inputs, taken = frame.inputs, []
         if frame.outer is not None:
             if not frame.outer.is_replayed:
@@ -291,6 +298,7 @@ class Run:
                     break
                 caching.append((policy, call))
             else:
+                self.num_policy_ops += len(surroundings.policies)
                 self._run_op(index, world)
         else:
             self._run_op(index, world)

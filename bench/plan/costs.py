@@ -1,0 +1,122 @@
+"""What a replay costs in time: the ops that run again, the regions' own work, and what policies add to each op.
+
+A placement's extra step time is taken to be a sum of three parts: the plain step's time of each op that runs again, a
+fixed time for each replay, and a fixed time for each op that runs under a policy. What a placement repeats is known
+exactly (`bench.trace.rearrange`); only the times are estimates, by measurement (`bench.plan.cost_probe`) or from
+data-sheet figures (`roofline_costs`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from bench.plan.counts import Counts
+from bench.target.roofline import ROOFLINE, roofline_time
+from bench.target.spec import Target
+from bench.trace.log import StepLog
+
+MEASURED, COUNTED = "measured", "counted"
+NOMINAL_FLOPS_PER_S, NOMINAL_BYTES_PER_S = 1e11, 1e10
+NOISE_SHARE = 0.01
+"""Of the plain step's time, how far a measured extra time is taken to be off where nobody says."""
+PRIOR_SPREAD = 0.5
+"""How far the truth of each part is thought to lie from what was estimated, as a share of the estimate."""
+
+REGION_MS_ON_A_GPU = 0.39
+"""About 350 µs a region on a GPU node (pytorch/torchtitan#1323), and 30 to 50 µs for random states."""
+POLICY_OP_MS = 0.02
+"""Of the host, for a mode's Python."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpCosts:
+    """Times of one model's step on one device."""
+
+    op_ms: tuple[float, ...]
+    """Of each op of the plain step's log, in place."""
+    region_ms: float
+    """One replay: entering its region in both passes, random states saved and put back, the start of the replay."""
+    policy_op_ms: float
+    """What an op takes longer under a selective policy, whose dispatch modes are written in Python."""
+    source: str
+    """`measured` or `roofline`."""
+
+    def replay_ms(self, counts: Counts) -> float:
+        """By how much a placement's step is expected to take longer than the plain one."""
+        return sum(self.parts_ms(counts))
+
+    def parts_ms(self, counts: Counts) -> tuple[float, float, float]:
+        """(replayed ops, regions, policies)."""
+        return (
+            sum(self.op_ms[index] for index in counts.replayed),
+            counts.num_replays * self.region_ms,
+            counts.num_policy_ops * self.policy_op_ms,
+        )
+
+    @property
+    def step_ms(self) -> float:
+        """All ops of the plain step."""
+        return sum(self.op_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A placement that was run."""
+
+    counts: Counts
+    extra_ms: float
+    """Its step time less the plain step's, of the same rounds."""
+
+
+def calibrated(costs: OpCosts, measured: Sequence[Measured], *, noise_ms: float | None = None) -> OpCosts:
+    """Costs that fit what was measured: each of the three parts is multiplied by a factor of at least 0, found by least
+    squares. The factors begin at 1 and move only as far as the measurements say, so that one placement is enough, and a
+    part that no placement has stays as it was.
+
+    Args:
+        noise_ms: by how much each `extra_ms` may be off; NOISE_SHARE of the plain step where it is None.
+    """
+    noise = noise_ms if noise_ms is not None else NOISE_SHARE * costs.step_ms
+    rows = np.array([costs.parts_ms(one.counts) for one in measured]).reshape(-1, 3) / noise
+    wanted = np.array([one.extra_ms for one in measured]) / noise
+    prior = np.eye(3) / PRIOR_SPREAD
+    factors, _ = nnls(np.vstack([rows, prior]), np.concatenate([wanted, prior.sum(axis=1)]))
+    ops, region, policy = (float(factor) for factor in factors)
+    return dataclasses.replace(
+        costs,
+        op_ms=tuple(ms * ops for ms in costs.op_ms),
+        region_ms=costs.region_ms * region,
+        policy_op_ms=costs.policy_op_ms * policy,
+    )
+
+
+def counted_costs(log: StepLog) -> OpCosts:
+    """Costs where nothing was measured and no device is known: FLOPs and bytes at rates whose ratio is a CPU's and,
+    within a small factor, a GPU's in fp32. They rank placements; as times they mean nothing."""
+    return OpCosts(
+        op_ms=tuple(
+            1000 * max((op.flops or 0) / NOMINAL_FLOPS_PER_S, op.moved_bytes / NOMINAL_BYTES_PER_S) for op in log.ops
+        ),
+        region_ms=0.0,
+        policy_op_ms=0.0,
+        source=COUNTED,
+    )
+
+
+def roofline_costs(log: StepLog, target: Target) -> OpCosts:
+    """Costs on a GPU that is not here, by `bench.target.roofline`: a bound, good to compare placements and no more.
+
+    Args:
+        log: of the plain step.
+    """
+    return OpCosts(
+        op_ms=tuple(1000 * roofline_time(dataclasses.replace(log, ops=(op,)), target).total_s for op in log.ops),
+        region_ms=REGION_MS_ON_A_GPU,
+        policy_op_ms=POLICY_OP_MS,
+        source=ROOFLINE,
+    )

@@ -1,0 +1,100 @@
+"""Plans of a study's model: `plan.json` in its directory, what was asked for and what it is expected to take.
+
+They stand beside the records and are not the truth: where the file is absent or damaged, a study has no plans.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.records.write import write_json
+from bench.spec import SpecError, from_mapping, to_mapping
+
+PLAN_FILE = "plan.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What is to be planned."""
+
+    count: int = 0
+    """Placements of the planned frontier."""
+    budgets: tuple[str, ...] = ()
+    """Further ones to plan for: bytes (`8GiB`), or shares of what can move (`50%`)."""
+    peers: tuple[str, ...] = ()
+    """Names of peers, or `all`."""
+    peer_budgets: tuple[str, ...] = ()
+    """What peers that plan under a budget are given."""
+    match_peers: bool = False
+    """Plan for the peak of each peer's placement as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a planned placement, or a peer's, is expected to take."""
+
+    placement: str
+    label: str
+    """`planned (1,200 MiB)`, `rotor (1,200 MiB)`."""
+    peak_allocated_bytes: int
+    """Forecast."""
+    replay_ms: float | None
+    """By how much its step is expected to take longer than the plain one; None where it could not be worked out."""
+    bound_ms: float | None = None
+    """No choice among the planner's options within its budget is expected to cost less."""
+    budget_bytes: int | None = None
+    round: int = 1
+    """1 before anything was measured; 2 where what was measured has corrected the costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """All that a study's `plan.json` says."""
+
+    request: PlanRequest | None = None
+    rows: tuple[Plan, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Budget or peer → why there is no placement for it."""
+    persistent_bytes: int | None = None
+    floor_bytes: int | None = None
+    """The least peak that a placement reaches."""
+    plain_bytes: int | None = None
+    step_ms: float | None = None
+    """The plain step, as the planner takes it."""
+    cost_source: str = ""
+    """`measured` or `roofline`."""
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+    """Why the file could not be read; such plans are empty. Never written."""
+
+
+def read_plans(directory: Path) -> Plans:
+    """Of an absent file none; of one that cannot be read none, with the problem."""
+    try:
+        data = json.loads((directory / PLAN_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Plans()
+    except (OSError, ValueError, RecursionError) as error:
+        return _unreadable(str(error))
+    version = data.pop("schema_version", None) if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        return _unreadable(f"schema_version {version!r}, expected {SCHEMA_VERSION}")
+    try:
+        return from_mapping(Plans, data)
+    except SpecError as error:
+        return _unreadable(str(error))
+
+
+def write_plans(directory: Path, plans: Plans) -> None:
+    """Raises CannotWriteError, an older file unharmed."""
+    data = to_mapping(plans)
+    del data["problem"]
+    write_json(directory / PLAN_FILE, {"schema_version": SCHEMA_VERSION} | data)
+
+
+def _unreadable(why: str) -> Plans:
+    return Plans(problem=f"{PLAN_FILE} cannot be read ({why}): the next sweep of this study makes it anew")

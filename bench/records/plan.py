@@ -47,6 +47,10 @@ class Plan:
     bound_ms: float | None = None
     """No choice among the planner's options within its budget is expected to cost less."""
     budget_bytes: int | None = None
+    peer: str | None = None
+    """Name of the system whose method it is; None for a plan of ours."""
+    is_installable: bool | None = None
+    """Whether people can install that system, or its method is re-created from a paper; None for a plan of ours."""
     round: int = 1
     """1 before anything was measured; 2 where what was measured has corrected the costs."""
 

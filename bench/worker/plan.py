@@ -14,7 +14,8 @@ from typing import Any
 
 from bench.measure import is_out_of_memory
 from bench.peers.peer import StepFacts
-from bench.peers.registry import budgets_of, peer_placements
+from bench.peers.registry import PEERS, budgets_of, peer_placements
+from bench.placement import family_of
 from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.grammar import parse_placement
 from bench.placement.restore import moves_state
@@ -163,6 +164,7 @@ class _Planning:
                 self._missing[label] = str(error)
 
     def _peer_row(self, label: str, placement: Placement) -> Plan:
+        name = family_of(label)
         forecast = self._forecaster.forecast(placement)
         try:
             replay_ms = round(self._costs.replay_ms(self._forecaster.rearranged(_bare(placement))), 4)
@@ -173,6 +175,8 @@ class _Planning:
             label=label,
             peak_allocated_bytes=forecast.peak_allocated_bytes,
             replay_ms=replay_ms,
+            peer=name,
+            is_installable=PEERS[name].is_installable,
             round=self._request.round,
         )
 

@@ -10,6 +10,7 @@ from bench.audit.options import AuditOptions
 from bench.audit.plain import PlainSide, Trial
 from bench.audit.subject import Subject, of_step
 from bench.audit.verdict import Verdict
+from bench.audit.words import RESTORE
 from bench.placement.applying import apply
 from bench.placement.types import Placement
 from bench.placement.wiring import Wiring
@@ -46,7 +47,8 @@ def audit_step(
         RuntimeError: out of memory.
     """
     side = plain_side(step, options) if plain is None else plain
-    return judge(side, placed(side.subject, placement, wiring), str(placement), batch_note)
+    replayed = placed(side.subject, placement, wiring)
+    return judge(side, replayed, str(placement), batch_note, restores=RESTORE in str(placement))
 
 
 def placed(subject: Subject, placement: Placement | str, wiring: Wiring | None) -> Replayed:

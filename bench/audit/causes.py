@@ -6,12 +6,12 @@ its first pass is looked at, and at its first differing op these are asked in tu
 1. Did autocast, or the dtype that the op made, differ? autocast.
 2. Did a tensor that the op was given from outside the region change since the first pass? A buffer or an attribute
    that some region's forward changed is state or attribute; everything else was changed by others: mutation.
-3. Does the op draw random numbers, or did the first pass draw from Python's or NumPy's generator? rng.
+3. Does the op draw random numbers, other ones, or did the first pass draw from Python's or NumPy's generator? rng.
 4. Did Python state differ at the two entries? What a hook changed is hook; what lies outside modules external; a
    module's own attribute; a value of a class or module that moved between the passes control, by a pass external. What
-   the replay left as the first pass had left it comes last: it was written, not counted.
-5. Nothing explains it: the replay raised (error), other ops ran (control), or the same op on the same tensors was given
-   another number (external).
+   the replay left as the first pass had left it comes last: it was written, not counted. Then settings of the process.
+5. Nothing explains it: the replay raised, at once or after other ops (error), other ops ran (control), or the same op
+   on the same tensors was given another number (external).
 
 Where no op differs, what is different after the steps is traced to the region whose replay moved it.
 """
@@ -19,6 +19,8 @@ Where no op differs, what is different after the steps is traced to the region w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+
+from torch.utils.checkpoint import CheckpointError
 
 from bench.audit import compare
 from bench.audit.compare import Difference, changed_paths
@@ -33,6 +35,7 @@ from bench.audit.places import (
     Reading,
 )
 from bench.audit.seeds import NUMPY, PYTHON
+from bench.audit.settings import PRECISION, changed_settings
 from bench.audit.verdict import (
     ATTRIBUTE,
     AUTOCAST,
@@ -50,6 +53,7 @@ from bench.audit.verdict import (
 )
 from bench.audit.watch import Call, Pass, Watch
 from bench.audit.words import (
+    CURES,
     of_difference,
     of_early_stop,
     of_error,
@@ -58,6 +62,7 @@ from bench.audit.words import (
     of_structure,
     of_written_input,
 )
+from bench.placement.errors import WrongGradientsError
 
 _FIRST_ASKED = (HOOK, EXTERNAL, ATTRIBUTE, STATE, RNG, MUTATION, CONTROL)
 
@@ -121,22 +126,27 @@ def _of_op(watch: Watch, at: Diverged) -> Finding:
         given = name or f"a tensor that it was given, {first.reads[changed].shown},"
         return of_op(_kind_of_tensor(watch, name, changed, at), region, given, at.told())
     same_op = at.first is not None and at.replayed is not None and at.what != OTHER_OP
-    if same_op and at.op.is_random:
+    candidates = [
+        (blame(watch, path, first.entry.world.get(path) or replay.entry.world[path]), path)
+        for path in changed_paths(first.entry.world, replay.entry.world)
+    ]
+    is_drawn_again = any(
+        first.entry.seeds[name] != replay.entry.seeds.get(name) for name in first.entry.seeds.keys() - {PYTHON, NUMPY}
+    )
+    # From the same numbers, a random op was given another argument: a rate that somebody changed.
+    if same_op and at.op.is_random and (at.op.generator or is_drawn_again or not candidates):
         which = "a generator of its own" if at.op.generator else "torch's generator"
         return of_op(RNG, region, which, at.told())
     for generator in (PYTHON, NUMPY):
         if _moved_seed(first, generator) and first.entry.seeds.get(generator) != replay.entry.seeds.get(generator):
             return of_op(RNG, region, generator, at.told())
-    candidates = [
-        (blame(watch, path, first.entry.world.get(path) or replay.entry.world[path]), path)
-        for path in changed_paths(first.entry.world, replay.entry.world)
-    ]
     if candidates:
         kind, path = min(candidates, key=lambda c: (_is_rewritten(first, replay, c[1]), _FIRST_ASKED.index(c[0])))
-        return of_op(kind, region, path, at.told())
-    if first.entry.default_dtype != replay.entry.default_dtype:
-        return of_op(CONTROL, region, "torch's default dtype", at.told())
-    if replay.raised is not None and at.replayed is None:
+        is_of_the_loop = kind == ATTRIBUTE and path not in _moved_by_passes(watch)
+        return of_op(kind, region, path, at.told(), CURES[CONTROL] if is_of_the_loop else "")
+    for name in changed_settings(first.entry.settings, replay.entry.settings):
+        return of_op(AUTOCAST if name in PRECISION else CONTROL, region, name, at.told())
+    if replay.raised is not None and not same_op and not isinstance(replay.raised, CheckpointError):
         return of_error(ERROR, region, replay.raised, ())
     return of_op(EXTERNAL if same_op else CONTROL, region, at.op.name, at.told())
 
@@ -220,7 +230,7 @@ def blame(watch: Watch, path: str, reading: Reading) -> str:
 def _of_error(watch: Watch, error: Exception, pairs: Sequence[tuple[Call, Pass]]) -> Iterator[Finding]:
     for call, shown in watch.changed_boundaries():
         yield of_written_input(call.region, shown)
-    kind = getattr(error, "kind", ERROR)
+    kind = error.kind if isinstance(error, WrongGradientsError) else ERROR
     region = pairs[-1][0].region if pairs else ""
     yield of_error(kind, region, error, pairs)
 

@@ -66,6 +66,7 @@ def _differences(one: Outcome, other: Outcome) -> Iterator[Difference]:
         if one.structures[path] != other.structures[path]:
             yield _plain(STRUCTURE, path, "", *(" or ".join(sorted(o.structures[path])) for o in (one, other)))
     ignored = {p for p in one.start.keys() | other.start.keys() if one.start.get(p) != other.start.get(p)}
+    ignored |= wrappers_own(one, other)
     for when in (AFTER_STEPS, AFTER_FORWARD):
         yield from _moment(one, other, when, ignored)
 
@@ -81,6 +82,18 @@ def _moment(one: Outcome, other: Outcome, when: str, ignored: set[str]) -> Itera
     for path in changed_paths(a.world, b.world):
         if path not in ignored and path not in a.buffers:
             yield _plain(PYTHON, path, when, *(_read(w, path) for w in (a.world, b.world)))
+
+
+def wrappers_own(one: Outcome, other: Outcome) -> set[str]:
+    """Paths of Python state that a wrapper keeps for itself: the plain step never has them, and a forward without a
+    backward leaves them all as the steps did, so nothing is added up there."""
+    if not other.is_wrapped or one.moments.keys() != other.moments.keys() or not other.moments:
+        return set()
+    steps, forward = (
+        {path: read for path, read in other.moments[when].world.items() if path not in one.moments[when].world}
+        for when in (AFTER_STEPS, AFTER_FORWARD)
+    )
+    return set(steps) if repr(steps) == repr(forward) else set()
 
 
 def changed_paths(one: Readings, other: Readings) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from bench.audit.causes import explain, moved_by_replays, of_unrepeatable
-from bench.audit.compare import Difference, differences
+from bench.audit.compare import Difference, differences, wrappers_own
 from bench.audit.outcome import Outcome, is_compiled, run_steps
 from bench.audit.plain import PlainSide, Trial
 from bench.audit.subject import Subject
@@ -26,7 +26,8 @@ from bench.audit.verdict import (
     unsupported,
 )
 from bench.audit.watch import Watch
-from bench.placement.errors import UnsupportedPlacementError
+from bench.audit.words import where_restored
+from bench.placement.errors import UnsupportedPlacementError, WrongGradientsError
 
 Replayed = Callable[[Trial], AbstractContextManager[Subject]]
 """Brings about the replayed step at the start of a trial, and takes it off again."""
@@ -44,33 +45,41 @@ class _Seen:
     """What a replay moves of the state that the plain step cannot be put back to."""
 
 
-def judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str = "") -> Verdict:
+def judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str = "", *, restores: bool = False) -> Verdict:
     """Runs the trials that the plain side's options ask for, and explains the first that differs.
+
+    Args:
+        restores: whether the placement puts state back already, so that it need not be told to.
 
     Raises:
         RuntimeError: out of memory, which says nothing about the placement.
     """
     try:
-        return _judge(plain, replayed, name, batch_note)
+        verdict = _judge(plain, replayed, name, batch_note)
     finally:
         plain.put_back()
+    findings = tuple(map(where_restored, verdict.findings)) if restores else verdict.findings
+    return dataclasses.replace(verdict, findings=findings)
 
 
 def _judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str) -> Verdict:
     options = plain.options
-    error = plain.trial(0).outcome.error
+    error = plain.first.outcome.error
     why = plain.unrepeatable if error is None else _raises(error)
     if why:
         return _without_baseline(plain, replayed, name, why, batch_note)
     trials = _Trials(plain, replayed)
-    first = trials.judge(plain.trial(0))
-    if first:
-        for number in range(1, 1 + options.confirm):
+    if trials.judge(plain.first):
+        for number in range(1, options.confirm):
             trials.judge(plain.again(number))
+        if options.confirm and trials.may_be_of_the_step:
+            trials.go_on_to(1)
+        elif options.confirm:
+            trials.judge(plain.again(options.confirm))
     is_always = bool(trials.differing) and trials.differing == trials.run
     if trials.refusal is None and not is_always:
         for number in range(1, options.trials):
-            trials.judge(plain.trial(number))
+            trials.go_on_to(number)
     if trials.refusal is not None:
         return unsupported(name, str(trials.refusal), steps=options.steps, batch_note=batch_note)
     outcome = VALID if trials.tolerance == 0 else WITHIN_TOLERANCE
@@ -102,7 +111,33 @@ class _Trials:
         self.notes: set[str] = set()
         self.seen: _Seen | None = None
         """Of the first trial that differed."""
+        self.error: Exception | None = None
+        """What the latest replayed steps raised."""
+        self._last_number = 0
+        self._has_ended = False
+        """Whether the plain steps come no further."""
         self.refusal: UnsupportedPlacementError | None = None
+
+    @property
+    def may_be_of_the_step(self) -> bool:
+        """Whether what differed may belong to the number of the step, as where a router flips in 1 step of 20: nothing
+        that was seen to change explains it, and no step ended in an error."""
+        if self.error is not None or self.seen is None or self.seen.first_difference is None:
+            return False
+        return self.seen.findings[0].where == self.seen.first_difference.op
+
+    def go_on_to(self, number: int) -> None:
+        """Judges a later trial, if it was not judged yet and the plain steps come that far."""
+        if number <= self._last_number or self._has_ended or self.refusal is not None:
+            return
+        self._last_number = number
+        trial = self._plain.later(number)
+        if trial is None:
+            self._has_ended = True
+            steps = number * self._plain.options.steps
+            self.notes.add(f"no trials after step {steps}, since the plain step raises there")
+        else:
+            self.judge(trial)
 
     def judge(self, trial: Trial) -> bool:
         """Whether the trial differs."""
@@ -113,7 +148,9 @@ class _Trials:
         if self.refusal is not None:
             return False
         self.run += 1
+        self.error = outcome.error
         self.notes |= _warnings(trial.outcome, outcome)
+        self.notes |= {f"the wrapper keeps {path} on the model" for path in wrappers_own(trial.outcome, outcome)}
         found, used = outside(differences(trial.outcome, outcome), plain.repeats, outcome.eps)
         self.tolerance = max(self.tolerance, used)
         if not found and plain.unrepeatable_paths:
@@ -149,7 +186,7 @@ def _run(plain: PlainSide, replayed: Replayed, trial: Trial) -> tuple[Outcome, U
     except UnsupportedPlacementError as refusal:
         return Outcome(), refusal
     error = outcome.error
-    if isinstance(error, UnsupportedPlacementError) and not hasattr(error, "kind"):
+    if isinstance(error, UnsupportedPlacementError) and not isinstance(error, WrongGradientsError):
         return outcome, error
     return outcome, None
 
@@ -181,7 +218,7 @@ def _diagnose(plain: PlainSide, replayed: Replayed, trial: Trial, found: list[Di
 def _without_baseline(plain: PlainSide, replayed: Replayed, name: str, why: str, batch_note: str) -> Verdict:
     """The plain step raises or does not repeat. Where a replay demonstrably leaves its first pass, the placement is
     invalid all the same; where it only hides that the plain step raises, too."""
-    trial = plain.trial(0)
+    trial = plain.first
     outcome, refusal = _run(plain, replayed, trial)
     if refusal is not None:
         return unsupported(name, str(refusal), steps=plain.options.steps, batch_note=batch_note)

@@ -51,7 +51,7 @@ class Diverged:
 def diverged(call: Call, replay: Pass, *, other_ops_count: bool = False) -> Diverged | None:
     """None where every op that the replay ran made what the first pass's made. Ops are compared in order; casts of what
     a pass was given are left out, since autocast may take them from its cache in one pass alone. Where a policy keeps
-    outputs, ops of the first pass may be missing in the replay.
+    outputs, ops of the first pass may be missing in the replay: an op stands for the next one that made the same.
 
     A reentrant region runs its first pass without gradients, where torch may choose other kernels: there only an op of
     the same name is compared, and the comparison ends where the names part, unless `other_ops_count`.
@@ -61,8 +61,7 @@ def diverged(call: Call, replay: Pass, *, other_ops_count: bool = False) -> Dive
     position = 0
     for op in again:
         if call.how.selective:
-            while position < len(first) and first[position].name != op.name:
-                position += 1
+            position = _stands_for(first, position, op)
         what = _difference(first[position], op) if position < len(first) else OTHER_OP
         if what == OTHER_OP and call.how.reentrant and not other_ops_count:
             return None
@@ -83,8 +82,19 @@ def diverged(call: Call, replay: Pass, *, other_ops_count: bool = False) -> Dive
 def next_after(call: Call, replay: Pass) -> RanOp | None:
     """The op of the first pass before which an early-stopped replay ended."""
     first = [op for op in call.first.ops if not op.is_cast]
-    ran = sum(not op.is_cast for op in replay.ops)
-    return first[ran] if replay.is_stopped and ran < len(first) else None
+    position = 0
+    for op in (op for op in replay.ops if not op.is_cast):
+        position = 1 + (_stands_for(first, position, op) if call.how.selective else position)
+    return first[position] if replay.is_stopped and position < len(first) else None
+
+
+def _stands_for(first: list[RanOp], start: int, again: RanOp) -> int:
+    """Which op of a first pass, from `start` on, an op of its replay stands for where some are not run again: the next
+    that made the same; where none did, the next whose output has its shapes, or at least its name."""
+    alike = [index for index in range(start, len(first)) if first[index].name == again.name]
+    same = [index for index in alike if first[index].outputs == again.outputs]
+    shaped = [index for index in alike if _shapes(first[index]) == _shapes(again)]
+    return min(same or shaped or alike or [len(first)])
 
 
 def _difference(first: RanOp, again: RanOp) -> str:
@@ -92,6 +102,10 @@ def _difference(first: RanOp, again: RanOp) -> str:
         return DTYPE
     if first.name != again.name:
         return OTHER_OP
-    if [o[1] for o in first.outputs] != [o[1] for o in again.outputs]:
+    if _shapes(first) != _shapes(again):
         return SHAPE
     return VALUES if first.outputs != again.outputs else ""
+
+
+def _shapes(op: RanOp) -> list[tuple[int, ...]]:
+    return [shape for _, shape, _ in op.outputs]

@@ -14,11 +14,14 @@ STEPS_MIN = 2
 class AuditOptions:
     steps: int = STEPS_MIN
     """Optimizer steps a trial; a forward without a backward follows."""
-    trials: int = 3
+    trials: int = 10
     """Each goes on where the plain steps of the one before ended, under another seed, so that they see other weights,
-    counters and masks. What goes wrong in 1 step of 20 needs about 3 × 20 / steps of them to be seen for sure."""
+    counters and masks. What goes wrong at one of 20 step numbers is seen by 20 / steps of them; what goes wrong by
+    chance in 1 step of 20 needs about 3 × 20 / steps to be seen for sure."""
     confirm: int = 2
-    """Further trials once one has differed, which tell a placement that is always wrong from one that is sometimes."""
+    """Further trials once the first has differed, which tell a placement that is always wrong from one that is
+    sometimes: from the same start under other seeds. Where nothing explains what differed, the last of them starts
+    where the plain steps ended instead, since it may belong to a step's number."""
     seed: int = 0
     """Of the first trial; the next has the next."""
 

@@ -49,6 +49,8 @@ class Outcome:
     error: Exception | None = None
     eps: float = 0.0
     """Of the least precise dtype that the model computes in."""
+    is_wrapped: bool = False
+    """As the subject was."""
 
 
 def run_steps(subject: Subject, steps: int) -> Outcome:
@@ -59,7 +61,8 @@ def run_steps(subject: Subject, steps: int) -> Outcome:
     """
     if is_compiled(subject.model):
         torch._dynamo.reset()  # compiled code belongs to the source line, and models compiled otherwise would share it
-    outcome = Outcome(start=read_world(subject.model, subject.names, subject.roots))
+    start = read_world(subject.model, subject.names, subject.roots)
+    outcome = Outcome(start=start, is_wrapped=subject.is_wrapped)
     dtypes = {p.dtype for p in subject.model.parameters() if p.is_floating_point()}
     with _warnings_noted(outcome), _gradients_noted(subject, outcome), _structures_noted(subject, outcome, dtypes):
         try:

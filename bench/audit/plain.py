@@ -11,6 +11,7 @@ from bench.audit.outcome import Outcome, run_steps
 from bench.audit.seeds import seed_all
 from bench.audit.subject import KeptSubject, Subject
 from bench.audit.tolerance import why_unrepeatable
+from bench.measure.out_of_memory import is_out_of_memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,30 +27,38 @@ class Trial:
         seed_all(self.seed)
 
 
+KEPT_TRIALS = 2
+"""Of the later trials, those that are kept for the next placement; of the others only the latest is."""
+
+
 class PlainSide:
     """Trials of the plain step, run when they are first asked for. Trial k starts where the plain steps of trial k - 1
-    ended. Holds, in host memory, the state and what came of it for each trial so far."""
+    ended. Holds, in host memory, the state and what came of it for a few of them."""
 
     def __init__(self, subject: Subject, options: AuditOptions) -> None:
         self.subject = subject
         self.options = options
         self.before = KeptSubject(subject)
-        self._trials: list[Trial] = []
+        self._later: list[Trial] = []
+
+    @functools.cached_property
+    def first(self) -> Trial:
+        return self._tried(0, self.options.seed)
 
     @functools.cached_property
     def _first_again(self) -> Outcome:
-        self.trial(0).begin()
+        self.first.begin()
         return run_steps(self.subject, self.options.steps)
 
     @functools.cached_property
     def repeats(self) -> list[Difference]:
         """What differs between two runs of the first trial."""
-        return differences(self.trial(0).outcome, self._first_again)
+        return differences(self.first.outcome, self._first_again)
 
     @functools.cached_property
     def unrepeatable_paths(self) -> tuple[str, ...]:
         """Python state that these runs do not find, or do not leave, alike: a generator function cannot be put back."""
-        found = changed_paths(self.trial(0).outcome.start, self._first_again.start)
+        found = changed_paths(self.first.outcome.start, self._first_again.start)
         return (*found, *(d.name for d in self.repeats if d.what == PYTHON))
 
     @property
@@ -57,26 +66,39 @@ class PlainSide:
         """Why nothing can be held against the plain step; empty where it repeats."""
         return why_unrepeatable(self.repeats)
 
-    def trial(self, number: int) -> Trial:
-        while len(self._trials) <= number:
-            if self._trials:
-                self._trials[-1].begin()
-                for _ in range(self.options.steps):
-                    self.subject.run()
-            start = KeptSubject(self.subject)
-            seed = self.options.seed + len(self._trials)
-            seed_all(seed)
-            outcome = run_steps(self.subject, self.options.steps)
-            self._trials.append(Trial(number=len(self._trials), seed=seed, start=start, outcome=outcome))
-        return self._trials[number]
-
     def again(self, number: int) -> Trial:
         """The first trial under another seed."""
-        first = self.trial(0)
+        first = self.first
         seed = self.options.seed - number
         first.start.restore()
         seed_all(seed)
         return Trial(number=0, seed=seed, start=first.start, outcome=run_steps(self.subject, self.options.steps))
+
+    def later(self, number: int) -> Trial | None:
+        """Trial `number`, from 1; None where the plain step raises before it: its data has come to an end.
+
+        Raises:
+            RuntimeError: out of memory.
+        """
+        trial = [known for known in (self.first, *self._later) if known.number <= number][-1]
+        while trial.number < number:
+            trial.begin()
+            try:
+                for _ in range(self.options.steps):
+                    self.subject.run()
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                return None
+            trial = self._tried(trial.number + 1, self.options.seed + trial.number + 1)
+            self._later = [*self._later[:KEPT_TRIALS], trial]
+        return trial if trial.outcome.error is None else None
+
+    def _tried(self, number: int, seed: int) -> Trial:
+        """A trial that starts from the state as it is now."""
+        start = KeptSubject(self.subject)
+        seed_all(seed)
+        return Trial(number=number, seed=seed, start=start, outcome=run_steps(self.subject, self.options.steps))
 
     def put_back(self) -> None:
         """The state that the subject had before any trial."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from bench.audit.options import AuditOptions
 from bench.audit.plain import PlainSide, Trial
 from bench.audit.subject import Subject
 from bench.audit.verdict import Verdict
+from bench.audit.words import RESTORE
 from bench.audit.world import copy_memo
 from bench.placement.types import Placement
 from bench.spec import SpecError
@@ -80,7 +82,8 @@ def audit_replay(
         model = baseline(model) or model
     plain = PlainSide(call.subject(model, optimizers, names, state), options or AuditOptions())
     if placement is not None:
-        return judge(plain, placed(plain.subject, placement, None), name or str(placement))
+        replaying = placed(plain.subject, placement, None)
+        return judge(plain, replaying, name or str(placement), restores=RESTORE in str(placement))
     assert replayed is not None, "one of the two was given"
     return judge(plain, _transformed(plain.subject, call, replayed), name or _name(replayed))
 
@@ -94,7 +97,8 @@ def _transformed(plain: Subject, call: _Called, transform: Transform) -> Replaye
         given = plain.optimizers if call.is_whole else ()
         model, optimizers = copy.deepcopy((source, given), copy_memo(source, plain.names))
         names = Names(model)
-        yield call.subject(transform(model) or model, optimizers, names, plain.others)
+        wrapped = call.subject(transform(model) or model, optimizers, names, plain.others)
+        yield dataclasses.replace(wrapped, is_wrapped=True)
 
     return replayed
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from bench.audit.names import Names
 from bench.audit.seeds import Seeds, kept_seeds, restore_seeds
+from bench.audit.settings import Settings, kept_settings, restore_settings
 from bench.audit.world import KeptWorld
 from bench.step.interface import Stateful, Step
 from bench.step.state import to_host
@@ -29,6 +30,8 @@ class Subject:
     others: Sequence[Stateful] = ()
     roots: tuple[Any, ...] = field(default=())
     """Functions whose closures and globals belong to the state: the step's own."""
+    is_wrapped: bool = False
+    """Whether somebody's wrapper made its model of the plain one, and may keep things of its own on the modules."""
 
 
 def of_step(step: Step) -> Subject:
@@ -44,7 +47,7 @@ def of_step(step: Step) -> Subject:
 
 class KeptSubject:
     """Everything that a step of the subject changes, as it is now: weights, buffers, optimizer and Python state, random
-    generators. In host memory, and put back in place."""
+    generators, settings of the process. In host memory, and put back in place."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -55,6 +58,7 @@ class KeptSubject:
         self._optimizers = [_KeptOptimizer(optimizer) for optimizer in subject.optimizers]
         self._others = [to_host(other.state_dict()) for other in subject.others]
         self._seeds: Seeds = kept_seeds()
+        self._settings: Settings = kept_settings()
 
     def restore(self) -> None:
         """Gradients are freed."""
@@ -69,6 +73,7 @@ class KeptSubject:
         for other, state in zip(self._subject.others, self._others, strict=True):
             other.load_state_dict(copy.deepcopy(state))
         restore_seeds(self._seeds)
+        restore_settings(self._settings)
 
 
 class _KeptOptimizer:

@@ -33,6 +33,8 @@ UNREASONABLE_LOSS, UNREASONABLE_GRADIENT = 0.1, 0.5
 def outside(found: Sequence[Difference], repeats: Sequence[Difference], eps: float) -> tuple[list[Difference], float]:
     """Differences that the plain step's own do not explain, and the largest tolerance that any needed."""
     allowed: dict[tuple[str, str], float] = {}
+    if any(d.what in FLOATING for d in repeats):  # then nothing has to be equal to the bit
+        allowed = {(what, d.when): 0.0 for d in found for what in FLOATING}
     for d in repeats:
         allowed[d.what, d.when] = max(allowed.get((d.what, d.when), 0.0), d.error if d.error is not None else math.inf)
     unexplained, used = [], 0.0
@@ -75,6 +77,10 @@ def rounding_tolerance(eps: float) -> float:
 def is_rounding(found: Sequence[Difference], plain: Outcome, replayed: Outcome) -> bool:
     """Whether only floating-point values differ, and in the first step by rounding alone."""
     if any(d.what not in FLOATING for d in found) or not plain.gradients or not replayed.gradients:
+        return False
+    # Rounding begins in a loss or a gradient, and no count is off by it: what moved buffers alone was a forward.
+    buffers = [plain.moments[d.when].buffers[d.name] for d in found if d.what == compare.BUFFER]
+    if not all(b.is_floating_point() for b in buffers) or all(d.what == compare.BUFFER for d in found):
         return False
     limit = rounding_tolerance(max(plain.eps, replayed.eps))
     losses = [d for d in found if d.what == compare.LOSS and d.when == "in step 1"]

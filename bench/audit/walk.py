@@ -8,17 +8,19 @@ import enum
 import functools
 import io
 import types
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 from torch import nn
 
 from bench.audit.digest import digest
 from bench.audit.owned import is_own
 from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, Reading
-from bench.placement.held_state import is_generator, set_value, value_of
+from bench.placement.held_state import is_data_source, is_generator, set_value, value_of
 from bench.step.state import to_host
 
 LONG = 1000
@@ -75,6 +77,8 @@ class Walk:
             state = value_of(value)
             self._read(path, GENERATOR_PLACE, digest(state) if isinstance(state, torch.Tensor) else hash(repr(state)))
             self.undos.append(functools.partial(set_value, value, state))
+        elif isinstance(value, numpy.ndarray):
+            self._array(path, value, place)
         elif isinstance(value, dict):
             self._kept_dict(value)
             for key, item in self._some(path, list(value.items()), place):
@@ -101,6 +105,10 @@ class Walk:
             self._callable(path, value, depth)
         elif _is_iterator(value):
             self._read(path, EXTERNAL_PLACE, _iterator_position(value))
+        elif is_data_source(value) and not is_own(type(value)):
+            if not _is_copyable(value):
+                self.uncopyable.append(value)
+            self._object(path, value, EXTERNAL_PLACE, depth)
         else:
             self._object(path, value, place, depth)
 
@@ -140,6 +148,14 @@ class Walk:
         if self._keep:
             value = to_host(tensor)
             self.undos.append(lambda: _copy_back(tensor, value))
+
+    def _array(self, path: str, array: Any, place: str) -> None:
+        if array.dtype.hasobject:
+            self._read(path, place, f"{array.size} items")
+            return
+        self._read(path, place, (str(array.dtype), array.shape, zlib.crc32(array.tobytes())))
+        if self._keep and array.flags.writeable:
+            self.undos.append(functools.partial(set_value, array, value_of(array)))
 
     def _file(self, path: str, file: Any) -> None:
         if file.closed or not file.seekable():
@@ -290,6 +306,14 @@ def _copied(iterator: Any) -> Any:
         return copy.copy(iterator)
     except TypeError:
         return iterator
+
+
+def _is_copyable(value: Any) -> bool:
+    try:
+        copy.copy(value)
+    except Exception:  # whatever its class raises for that
+        return False
+    return True
 
 
 def _iterator_position(iterator: Any) -> Any:

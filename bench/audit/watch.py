@@ -25,6 +25,7 @@ from bench.audit.outcome import structure
 from bench.audit.owned import is_library_file, is_own_file
 from bench.audit.passes import How, observing_passes
 from bench.audit.seeds import seed_digests
+from bench.audit.settings import Settings, kept_settings
 from bench.audit.subject import Subject
 from bench.audit.world import Readings, read_world
 
@@ -42,7 +43,7 @@ class Around:
     seeds: dict[str, str]
     world: Readings
     autocast: tuple[tuple[str, bool, str], ...]
-    default_dtype: str
+    settings: Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +220,7 @@ class Watch(TorchDispatchMode):
                 (d, torch.is_autocast_enabled(d), str(torch.get_autocast_dtype(d)).removeprefix("torch."))
                 for d in AUTOCAST_DEVICES
             ),
-            default_dtype=str(torch.get_default_dtype()),
+            settings=kept_settings(),
         )
 
     # Ops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -22,6 +23,7 @@ from bench.audit.verdict import (
     OpDifference,
 )
 from bench.audit.watch import Call, Pass, RanOp
+from bench.placement.errors import WrongGradientsError
 
 RESTORE = "@restore"
 CURES = {
@@ -37,10 +39,11 @@ CURES = {
     HOOK: f"{RESTORE}, or put the hook on a module around the region",
     ERROR: "leave the unit out, or mend what raises",
 }
+LEAVE_OUT = "leave the unit out"
 POSITION = re.compile(r"tensor at position (\d+)")
 
 
-def of_op(kind: str, unit: str, where: str, at: OpDifference) -> Finding:
+def of_op(kind: str, unit: str, where: str, at: OpDifference, cure: str = "") -> Finding:
     """About the first op whose replay differed; `where` is what changed, or the op where nothing explains it."""
     text = {
         RNG: f"its replay draws other numbers from {where}",
@@ -56,7 +59,7 @@ def of_op(kind: str, unit: str, where: str, at: OpDifference) -> Finding:
         text = "its replay takes another value from outside"
     if where == at.op and kind == CONTROL:
         text = "its replay runs other ops"
-    return _finding(kind, unit, where, f"{text}, seen at {_place(at.op, at.module, at.source)}")
+    return _finding(kind, unit, where, f"{text}, seen at {_place(at.op, at.module, at.source)}", cure)
 
 
 def of_early_stop(kind: str, unit: str, op: RanOp) -> Finding:
@@ -90,11 +93,21 @@ def of_difference(kind: str, unit: str, difference: Difference) -> Finding:
 
 
 def of_error(kind: str, unit: str, error: BaseException, pairs: Sequence[tuple[Call, Pass]]) -> Finding:
-    """About what was raised, and what its "tensor at position" is."""
+    """About what was raised, and what its "tensor at position" is. A refusal of ours ends with what to do."""
     position = _position_told(error, pairs)
-    said = str(error).partition(".\n")[0] if position else str(error)  # torch goes on with a dump of the tensors
+    said, cure = str(error), ""
+    if position:
+        said = said.partition(".\n")[0]  # torch goes on with a dump of the tensors
+    if isinstance(error, WrongGradientsError):
+        said, _, cure = said.rpartition("; ")
     text = "; ".join(filter(None, (f"{type(error).__name__}: {' '.join(said.split())[:300]}", position)))
-    return _finding(kind, unit, type(error).__name__, text)
+    return _finding(kind, unit, type(error).__name__, text, cure)
+
+
+def where_restored(finding: Finding) -> Finding:
+    """The same of a placement that restores already, which need not be told to."""
+    cures = [cure for cure in finding.cure.split(", or ") if not cure.startswith(RESTORE)]
+    return dataclasses.replace(finding, cure=", or ".join(cures) or LEAVE_OUT)
 
 
 def _finding(kind: str, unit: str, where: str, text: str, cure: str = "") -> Finding:

@@ -16,6 +16,7 @@ from bench.placement.held_state import MODULE_INTERNALS
 from bench.step.state import to_host
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_HOOK_TABLES = tuple(name for name, held in vars(nn.Module()).items() if "hooks" in name and isinstance(held, dict))
 Readings = Mapping[str, Reading]
 
 
@@ -39,10 +40,17 @@ class KeptWorld:
     def __init__(self, model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> None:
         self._walk = _walked(model, names, roots, keep=True)
         self._buffers = [(m, name, b, None if b is None else to_host(b)) for m, name, b in _buffers(model)]
+        # A model that hooks itself at its first forward notes so in an attribute, which is put back as well:
+        # transformers' routers would hand out their logits once more from each trial to the next.
+        self._hooks = [(hooks, dict(hooks)) for hooks in _hook_tables(model)]
 
     def restore(self) -> None:
         for undo in self._walk.undos:
             undo()
+        for hooks, before in self._hooks:
+            if hooks != before:
+                hooks.clear()
+                hooks.update(before)
         for module, name, buffer, value in self._buffers:
             module._buffers[name] = buffer
             if buffer is not None and value is not None:
@@ -75,6 +83,10 @@ def _walked(model: nn.Module, names: Names, roots: Sequence[Any], *, keep: bool)
 
 def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Any]]:
     return [(module, name, buffer) for module in model.modules() for name, buffer in module._buffers.items()]
+
+
+def _hook_tables(model: nn.Module) -> list[dict[Any, Any]]:
+    return [getattr(module, name) for module in model.modules() for name in _HOOK_TABLES]
 
 
 def _buffer_reading(buffer: Any) -> Reading:

@@ -6,6 +6,8 @@ tried on them.
 
 from __future__ import annotations
 
+import csv
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -189,6 +191,19 @@ FURTHER = (
         between=lambda m: setattr(m.blocks[0], "factor", 3.0),
     ),
     Case("eval() before backward", lambda: Stack(noisy(), Block()), "attribute", between=lambda m: m.eval()),
+    Case("a count in a NumPy array", lambda: Stack(parts.Summing(), Block()), "attribute"),
+    Case(
+        "a rate of dropout changed by the loop",
+        lambda: Stack(noisy(), Block()),
+        "attribute",
+        between=lambda m: setattr(m.blocks[0].body[2], "p", 0.1),
+    ),
+    Case("rows of a table", lambda: Stack(parts.Loading(csv.reader(map(str, range(1, 1000)))), Block()), "external"),
+    Case(
+        "a data loader",
+        lambda: Stack(parts.Loading(iter(torch.utils.data.DataLoader(torch.arange(1.0, 1000.0)))), Block()),
+        "external",
+    ),
     Case("an iterator", lambda: Stack(parts.Iterating(parts.counting()), Block()), "external"),
     Case(
         "an iterator over a list",
@@ -232,8 +247,21 @@ FURTHER = (
         options=REENTRANT,
         mended=True,
     ),
+    Case(
+        "an environment variable set",
+        lambda: Stack(parts.FromTheEnvironment(), Block()),
+        "control",
+        between=lambda _m: os.environ.update({parts.VARIABLE: "3"}),
+    ),
+    Case(
+        "a flag of torch switched",
+        lambda: Stack(parts.ByFlag(), Block()),
+        "control",
+        between=lambda _m: torch.use_deterministic_algorithms(True),
+    ),
     Case("a hook that counts in its closure", lambda: parts.with_hook(parts.counts_in_closure), "hook"),
     Case("a forward that fails in backward", lambda: Stack(parts.Once(), Block()), "error"),
+    Case("a forward that says in backward what it was given", lambda: Stack(parts.Telling(), Block()), "error"),
     Case("a table built at the first call", lambda: Stack(parts.Table(), Block())),
     Case("a hook without state", lambda: parts.with_hook(parts.doubles_output)),
     Case("a precision switched back after backward", lambda: Stack(parts.TablePrecision(), Block()), amp=False),

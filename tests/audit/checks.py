@@ -44,12 +44,20 @@ def checkpointed(case: Case) -> Any:
     return transform
 
 
-def audited(case: Case, *, by_hand: bool, amp: bool = False, scale: float = 1.0) -> Verdict:
+def audited(
+    case: Case,
+    *,
+    by_hand: bool = False,
+    placement: str = "",
+    amp: bool = False,
+    scale: float = 1.0,
+    options: AuditOptions | None = None,
+) -> Verdict:
+    """`placement`: another than the case's own."""
     model = built(case)
-    how: dict[str, Any] = {"replayed": checkpointed(case)} if by_hand else {"placement": case.placement}
+    how: dict[str, Any] = {"replayed": checkpointed(case)} if by_hand else {"placement": placement or case.placement}
+    options = options or AuditOptions(trials=1, confirm=1)
     try:
-        return audit_replay(
-            model, loss_of(case, amp=amp, scale=scale), options=AuditOptions(trials=1, confirm=1), name=case.name, **how
-        )
+        return audit_replay(model, loss_of(case, amp=amp, scale=scale), options=options, name=case.name, **how)
     finally:
         reset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from torch import nn
 
 WIDTH = 16
 BATCH = 8
+VARIABLE = "BOUNDARY_BENCH_TEST_FACTOR"
 FACTOR = 1.0
 """A value of this module that a forward reads."""
 PRECISION: dict[str, torch.dtype | None] = {"dtype": torch.bfloat16}
@@ -217,6 +219,18 @@ class Table(Block):
         return x * self.table
 
 
+class Summing(Block):
+    """Counts in a NumPy array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = numpy.zeros(2)
+
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        self.sums += 1
+        return x * float(self.sums[0])
+
+
 # external
 
 
@@ -261,6 +275,18 @@ class Reading(Block):
 
     def twist(self, x: torch.Tensor) -> torch.Tensor:
         return x * float(self.file.readline())
+
+
+class Loading(Block):
+    """Takes what an object of a library hands out, which Python cannot copy."""
+
+    def __init__(self, rows: Iterator[Any]) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        (number,) = next(self.rows)
+        return x * float(number)
 
 
 class Popping(Block):
@@ -409,8 +435,27 @@ def counting() -> Iterator[int]:
 # error
 
 
+class FromTheEnvironment(Block):
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        return x * float(os.environ.get(VARIABLE, "1"))
+
+
+class ByFlag(Block):
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sin() if torch.are_deterministic_algorithms_enabled() else x.cos()
+
+
 class Once(Block):
     def twist(self, x: torch.Tensor) -> torch.Tensor:
         if torch._C._current_graph_task_id() != -1:
             raise RuntimeError("this forward cannot run in backward")
+        return x
+
+
+class Telling(Block):
+    """Computes what it says of its input before it raises."""
+
+    def twist(self, x: torch.Tensor) -> torch.Tensor:
+        if torch._C._current_graph_task_id() != -1:
+            raise RuntimeError(f"this forward cannot run in backward, on a mean of {x.detach().mean().item()}")
         return x

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
-from bench.audit import KINDS
+from bench.audit import KINDS, AuditOptions
 from bench.audit.verdict import INVALID, UNSUPPORTED, VALID
+from bench.worker.gate import RESTORABLE
+from tests.audit import parts
 from tests.audit.cases import FURTHER, KNOWN, Case
 from tests.audit.checks import audited
 
 CASES = KNOWN + FURTHER
 REFUSED = "reentrant behind an input without gradient"
 """A placement of ours will not do it."""
+
+
+RESTORED = [
+    case
+    for case in CASES
+    if case.kind in RESTORABLE
+    and case.between is None  # what the loop changes stays changed
+    and "preserve_rng_state" not in case.options  # torch's generator is left to the checkpoint
+    and case.name not in ("noise that is saved before it is drawn", "a hook that counts in its closure")
+]
 
 
 def by_name(case: Case) -> str:
@@ -23,18 +37,25 @@ def test_every_kind_has_a_case() -> None:
     assert {case.kind for case in CASES if case.kind} == set(KINDS)
 
 
-@pytest.mark.parametrize("amp", [False, True], ids=["fp32", "bf16-autocast"])
-@pytest.mark.parametrize("case", CASES, ids=by_name)
+IN_BOTH_PRECISIONS = pytest.mark.parametrize(
+    ("case", "amp"),
+    [
+        pytest.param(case, amp, id=f"{case.name}-{'bf16-autocast' if amp else 'fp32'}")
+        for case in CASES
+        for amp in ((False, True) if case.amp else (False,))
+    ],
+)
+
+
+@IN_BOTH_PRECISIONS
 def test_a_checkpoint_put_on_by_hand_is_valid_or_invalid_of_its_kind(case: Case, amp: bool) -> None:
-    if amp and not case.amp:
-        pytest.skip("sets its own precision")
     verdict = audited(case, by_hand=True, amp=amp)
     assert (verdict.outcome, verdict.kind) == ((INVALID, case.kind) if case.kind else (VALID, "")), str(verdict)
 
 
-@pytest.mark.parametrize("case", CASES, ids=by_name)
-def test_a_placement_is_valid_or_invalid_of_its_kind(case: Case) -> None:
-    verdict = audited(case, by_hand=False)
+@IN_BOTH_PRECISIONS
+def test_a_placement_is_valid_or_invalid_of_its_kind(case: Case, amp: bool) -> None:
+    verdict = audited(case, by_hand=False, amp=amp)
     if case.name == REFUSED:
         assert verdict.outcome in (UNSUPPORTED, INVALID), str(verdict)
         assert "no input of blocks.0 requires a gradient" in str(verdict)
@@ -47,6 +68,35 @@ def test_a_placement_is_valid_or_invalid_of_its_kind(case: Case) -> None:
 def test_the_scale_of_the_loss_does_not_matter(case: Case) -> None:
     verdict = audited(case, by_hand=True, scale=1e-6)
     assert (verdict.outcome, verdict.kind) == ((INVALID, case.kind) if case.kind else (VALID, "")), str(verdict)
+
+
+@pytest.mark.parametrize("case", RESTORED, ids=by_name)
+def test_what_moves_twice_is_valid_to_the_bit_with_restore(case: Case) -> None:
+    """Over three steps: what the first replay moves is read by the second, and what comes of that by the third."""
+    placement = "+".join(f"{unit}@restore" for unit in case.placement.split("+"))
+    verdict = audited(case, placement=placement, options=AuditOptions(steps=3, trials=2))
+    assert (verdict.outcome, verdict.trials, verdict.tolerance) == ("valid", 2, 0.0), str(verdict)
+
+
+def test_a_placement_that_restores_is_not_told_to() -> None:
+    case = next(case for case in CASES if case.name == "a hook that counts in its closure")
+    verdict = audited(case, placement="blocks.0@restore")
+    assert (verdict.outcome, verdict.kind) == ("invalid", "hook")
+    assert verdict.findings[0].cure == "put the hook on a module around the region"
+    assert audited(case).findings[0].cure == "@restore, or put the hook on a module around the region"
+
+
+def test_restore_is_no_cure_for_what_the_loop_changes() -> None:
+    verdict = audited(next(case for case in CASES if case.name == "an attribute changed by the loop"))
+    assert (verdict.kind, verdict.findings[0].where) == ("attribute", "blocks.0.factor")
+    assert verdict.findings[0].cure == "let nothing that the region reads change before backward has ended"
+
+
+@pytest.mark.parametrize("name", ["an environment variable set", "a flag of torch switched"])
+def test_an_audit_leaves_settings_of_the_process_as_they_were(name: str) -> None:
+    audited(next(case for case in CASES if case.name == name))
+    assert parts.VARIABLE not in os.environ
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_an_audit_leaves_the_random_generators_where_they_were() -> None:

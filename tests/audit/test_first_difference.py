@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+from torch import nn
+
 from bench.audit import Verdict
-from tests.audit.cases import FURTHER, KNOWN
+from tests.audit.cases import FURTHER, KNOWN, Case
 from tests.audit.checks import audited
+from tests.audit.parts import Block, PythonNoise, Stack
 
 
 def verdict_of(name: str) -> Verdict:
@@ -67,6 +71,17 @@ def test_noise_that_is_filled_late_is_cured_by_not_stopping_early() -> None:
     )
     cured = dataclasses.replace(case, options={"early_stop": False})
     assert audited(cured, by_hand=True).outcome == "valid"
+
+
+@pytest.mark.parametrize("policy", ["", ":keep.matmul", ":keep.matmul/0"])
+def test_ops_that_a_policy_keeps_do_not_put_the_others_out_of_step(policy: str) -> None:
+    """The matrix products here have outputs of several shapes, and some of them are not run again."""
+    case = Case("", lambda: Stack(nn.Sequential(Block(), PythonNoise()), Block()))
+    verdict = audited(case, placement=f"blocks.0{policy}")
+    assert (verdict.kind, verdict.findings[0].where) == ("rng", "Python's random"), str(verdict)
+    at = verdict.first_difference
+    assert at is not None
+    assert (at.op, at.what, at.module) == ("mul", "values", "blocks.0.1")
 
 
 def test_a_plain_step_that_raises_is_told() -> None:

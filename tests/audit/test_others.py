@@ -101,6 +101,49 @@ class LateStatistics(nn.Module):
         return out
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_fairscales_wrapper_is_wrong_for_a_batchnorm_in_a_forward_without_a_backward_alone(is_frozen: bool) -> None:
+    fairscale = pytest.importorskip("fairscale.nn.checkpoint", reason="pip install --no-deps fairscale")
+
+    def wrap(model: Any) -> None:
+        model.blocks[0] = fairscale.checkpoint_wrapper(model.blocks[0])
+
+    model = Stack(normed(), Block(nn.Dropout(0.5)))
+    model.blocks[0].train(not is_frozen)
+    verdict = audit_replay(model, loss, replayed=wrap)
+    if is_frozen:
+        assert (verdict.outcome, verdict.kind) == ("valid", ""), str(verdict)
+    else:
+        assert (verdict.outcome, verdict.kind) == ("invalid", "state"), str(verdict)
+        assert "after a forward without a backward" in verdict.findings[0].text
+        assert "after the steps" not in str(verdict)
+    assert verdict.notes == ("the wrapper keeps blocks.0.1._track_running_stats_backup on the model",)
+
+
+def test_fairscales_wrapper_keeps_dropout_masks() -> None:
+    fairscale = pytest.importorskip("fairscale.nn.checkpoint", reason="pip install --no-deps fairscale")
+
+    def wrap(model: Any) -> None:
+        model.blocks[0] = fairscale.checkpoint_wrapper(model.blocks[0])
+
+    verdict = audit_replay(Stack(Block(nn.Dropout(0.5)), Block()), loss, replayed=wrap)
+    assert (verdict.outcome, verdict.trials) == ("valid", 10), str(verdict)
+
+
+def test_what_a_wrapper_adds_up_on_a_module_is_no_thing_of_its_own() -> None:
+    def wrap(model: Any) -> None:
+        unit, forward = model.blocks[0], model.blocks[0].forward
+
+        def counted(x: torch.Tensor) -> Any:
+            unit.passes = getattr(unit, "passes", 0) + 1
+            return forward(x)
+
+        unit.forward = lambda x: torch.utils.checkpoint.checkpoint(counted, x, use_reentrant=False)
+
+    verdict = audit_replay(Stack(Block(), Block()), loss, replayed=wrap, options=OPTIONS)
+    assert (verdict.outcome, verdict.kind, verdict.findings[0].where) == ("invalid", "attribute", "blocks.0.passes")
+
+
 def test_late_statistics_are_right_for_a_step_and_wrong_for_a_forward_without_a_backward() -> None:
     def wrap(model: Any) -> None:
         model.blocks[0] = LateStatistics(model.blocks[0])
@@ -128,15 +171,22 @@ class Compiled(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("budget", "outcome"), [(1.0, "valid"), (0.3, "invalid")])
+@pytest.mark.parametrize(("budget", "outcome"), [(1.0, "valid"), (0.5, "invalid"), (0.3, "invalid"), (0.0, "invalid")])
 def test_a_compiled_memory_budget_with_dropout_is_invalid(budget: float, outcome: str) -> None:
     torch._dynamo.reset()
 
+    width = 64
+
+    def block() -> nn.Sequential:
+        """As in a transformer: at half the memory its masks are drawn again."""
+        wide = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1))
+        return wide.append(nn.Linear(4 * width, width)).append(nn.Dropout(0.1))
+
     def model() -> nn.Sequential:
-        return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Dropout(0.5)) for _ in range(4)))
+        return nn.Sequential(*(block() for _ in range(4)))
 
     def step(model: nn.Module) -> torch.Tensor:
-        out: torch.Tensor = model(torch.randn(BATCH, WIDTH)).square().mean()
+        out: torch.Tensor = model(torch.randn(BATCH, width)).square().mean()
         return out
 
     verdict = audit_replay(

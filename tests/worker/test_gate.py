@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bench.records import (
     OutcomeRecord,
     Records,
     Starting,
+    Stopped,
     next_work,
     read_records,
     read_study,
@@ -32,9 +34,12 @@ from bench.records import (
 from bench.records.directory import SAMPLES_FILE
 from bench.spec import ModelSpec, ProtocolSpec, StudySpec, WorkloadSpec, audit_key
 from bench.study.run import extend
+from bench.worker import fresh
+from bench.worker.auditing import Auditing
 from bench.worker.run import run_execution
 from tests.toy_study import PROTOCOL, run, toy_controls, toy_study
 
+CAP_S = 3600.0
 EACH, TWIN = "blocks.0..3:each", "blocks.0..3:each@restore"
 
 
@@ -56,10 +61,12 @@ def moving(
     return dataclasses.replace(study, **{"audit": "gate", "restore": "auto"} | options)
 
 
-def run_here(study: StudySpec, results: Path) -> tuple[Path, Records]:
+def run_here(study: StudySpec, results: Path, begins: Callable[[], None] = lambda: None) -> tuple[Path, Records]:
+    """`begins` is called where the parent would start a process."""
     directory = study_path(results, study)
     write_study(directory, extend(read_study(directory), study) if directory.exists() else study)
     while next_work(read_study(directory), read_records(directory)) is not None:
+        begins()
         assert run_execution(directory, lambda controls: torch.device(controls.device.kind)) == 0
     return directory, read_records(directory)
 
@@ -227,6 +234,28 @@ def test_with_a_process_for_each_sample_the_gate_holds_too(tmp_path: Path) -> No
         TWIN: "valid",
     }
     assert audits_begun(records) == {EACH: 1, TWIN: 1}, "a twin is audited with its original"
+
+
+@pytest.mark.parametrize("process", ["shared", "fresh"])
+def test_audits_take_nothing_from_the_time_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: str) -> None:
+    """On clocks that each audit puts forward by ten times the cap."""
+    passed_s, at_begin_s = [0.0], [0.0]
+    monotonic, since_1970 = time.monotonic, time.time
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + passed_s[0])
+    monkeypatch.setattr(time, "time", lambda: since_1970() + passed_s[0])
+    monkeypatch.setattr(fresh, "process_age_s", lambda: 1.0 + passed_s[0] - at_begin_s[0])
+    audit = Auditing.verdict
+
+    def slow_audit(auditing: Auditing, placement: str) -> Any:
+        passed_s[0] += 10 * CAP_S
+        return audit(auditing, placement)
+
+    monkeypatch.setattr(Auditing, "verdict", slow_audit)
+    study = moving("mask", protocol=dataclasses.replace(PROTOCOL, process=process))
+    study = dataclasses.replace(study, caps=dataclasses.replace(study.caps, time_cap_s=CAP_S))
+    _, records = run_here(study, tmp_path, begins=lambda: at_begin_s.__setitem__(0, passed_s[0]))
+    assert passed_s[0] == 10 * CAP_S
+    assert {(stop.rounds, stop.reason) for stop in records.of(Stopped)} == {(PROTOCOL.rounds_max, "rounds")}
 
 
 def test_a_verdict_holds_for_any_protocol_and_for_no_other_precision_or_placement() -> None:

@@ -70,7 +70,8 @@ class Measured:
 
     counts: Counts
     extra_ms: float
-    """Its step time less the plain step's, of the same rounds."""
+    """Its step time less the plain step's. On a machine that is faster or slower than as the costs were probed:
+    (paired ratio - 1) × `OpCosts.step_ms`."""
 
 
 def calibrated(costs: OpCosts, measured: Sequence[Measured], *, noise_ms: float | None = None) -> OpCosts:

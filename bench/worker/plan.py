@@ -21,6 +21,7 @@ from bench.placement.grammar import parse_placement
 from bench.placement.restore import moves_state
 from bench.placement.types import NONE, Placement, PlacementError
 from bench.plan.budgets import budget_bytes
+from bench.plan.calibration import calibration_runs
 from bench.plan.cost_probe import OpsDifferError, probe_costs
 from bench.plan.costs import MEASURED, Measured, OpCosts, calibrated, counted_costs, roofline_costs
 from bench.plan.op_times import UnsteadyStepError
@@ -40,6 +41,7 @@ from bench.worker.setup import set_up_process, torch_device
 RESOLUTION_SHARE = 0.005
 """Of the plain step: plans whose times differ by less are not both measured."""
 PLANNED_FAMILY = "planned"
+PROBE_STEPS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,7 @@ class _Planning:
 
     def _row(self, planned: Planned) -> Plan:
         budget = planned.budget_bytes
-        where = "floor" if budget is None else f"{budget / 2**20:,.0f} MiB"
+        where = "floor" if budget is None else f"{budget / 2**20:,.1f} MiB"
         return Plan(
             placement=planned.placement.text,
             label=f"{PLANNED_FAMILY} ({where})" if planned.placement.regions else NONE.text,
@@ -196,7 +198,11 @@ class _Planning:
             step = build_training_step(self._request.controls, torch_device(self._request.controls))
             step.run()
             self._is_stateful = moves_state([step.model], step.forward)
-            return probe_costs(step, log)
+            costs = probe_costs(step, log, num_steps=PROBE_STEPS)
+            if self._request.measured_ms:
+                return costs
+            runs = calibration_runs(step, self._forecaster, self._model.chains, costs, self._finished)
+            return calibrated(costs, runs)
         except (OpsDifferError, UnsteadyStepError) as error:
             why = str(error)
         except Exception as error:

@@ -7,8 +7,9 @@ hand and fits, and come from FLOPs and bytes otherwise.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,8 @@ from bench.worker.setup import set_up_process, torch_device
 RESOLUTION_SHARE = 0.005
 """Of the plain step: plans whose times differ by less are not both measured."""
 PLANNED_FAMILY = "planned"
+MATCH_MARGIN = 0.03
+"""Of the plain step, by which a plan is expected to beat a peer before no other is made for the peer's own peak."""
 PROBE_STEPS = 3
 
 
@@ -100,7 +103,7 @@ class _Planning:
         peers = list(self._peers()) if asked.peers else []
         rows = [*self._planned(asked), *peers]
         if asked.match_peers:
-            rows += self._matching(peers)
+            rows += self._matching(peers, [row for row in rows if row.peer is None])
         floor = self._planner.floor()
         plain = self._planner.plain.forecast
         return Plans(
@@ -128,9 +131,17 @@ class _Planning:
         except OverBudgetError as error:
             self._missing[told] = str(error)
 
-    def _matching(self, peers: list[Plan]) -> Iterator[Plan]:
+    def _matching(self, peers: Sequence[Plan], plans: Sequence[Plan]) -> Iterator[Plan]:
+        """Plans for peers' peaks where none that is there is expected to be clearly faster than every peer within it."""
+        margin_ms = MATCH_MARGIN * self._costs.step_ms
+        there = list(plans)
         for peak in sorted({row.peak_allocated_bytes for row in peers}):
-            yield from self._within(peak, f"{peak} bytes")
+            rival_ms = _least_ms(peers, peak)
+            if _least_ms(there, peak) + margin_ms <= rival_ms < math.inf:
+                continue
+            new = list(self._within(peak, f"{peak} bytes"))
+            there += new
+            yield from new
 
     def _row(self, planned: Planned) -> Plan:
         budget = planned.budget_bytes
@@ -226,6 +237,11 @@ class _Planning:
 
     def _finished(self, placement: Placement) -> Placement:
         return placement.restored() if self._is_stateful else placement
+
+
+def _least_ms(rows: Iterable[Plan], peak_bytes: int) -> float:
+    within = (row.replay_ms for row in rows if row.peak_allocated_bytes <= peak_bytes)
+    return min((ms for ms in within if ms is not None), default=math.inf)
 
 
 def _bare(placement: Placement) -> Placement:

@@ -6,11 +6,15 @@ its first pass is looked at, and at its first differing op these are asked in tu
 1. Did autocast, or the dtype that the op made, differ? autocast.
 2. Did a tensor that the op was given from outside the region change since the first pass? A buffer or an attribute
    that some region's forward changed is state or attribute; everything else was changed by others: mutation.
-3. Does the op draw random numbers, other ones, or did the first pass draw from Python's or NumPy's generator? rng.
-4. Did Python state differ at the two entries? What a hook changed is hook; what lies outside modules external; a
-   module's own attribute; a value of a class or module that moved between the passes control, by a pass external. What
-   the replay left as the first pass had left it comes last: it was written, not counted. Then settings of the process.
-5. Nothing explains it: the replay raised, at once or after other ops (error), other ops ran (control), or the same op
+3. Does the op draw random numbers, and not the same ones under another rate? Or did the first pass draw from Python's
+   or NumPy's generator? rng.
+4. Did Python state differ at the two entries? What a hook changed, or which hooks there are, is hook; a source that is
+   used up external; a module's own attribute, its members and the records that it holds; a value of a class, a closure
+   or a module that moved between the passes control, by a pass external. What the replay left as the first pass had
+   left it comes last: it was written, not counted. Then what the region was given in lists and objects: mutation.
+   Then settings of the process.
+5. Nothing explains it: the replay raised, at once or after other ops (error), other ops ran or the gradient mode
+   differs (control), or the same op
    on the same tensors was given another number (external).
 
 Where no op differs, what is different after the steps is traced to the region whose replay moved it.
@@ -35,7 +39,7 @@ from bench.audit.places import (
     Reading,
 )
 from bench.audit.seeds import NUMPY, PYTHON
-from bench.audit.settings import PRECISION, changed_settings
+from bench.audit.settings import DEFAULT_DTYPE, GRADIENT_MODE, PRECISION, changed_settings
 from bench.audit.verdict import (
     ATTRIBUTE,
     AUTOCAST,
@@ -51,12 +55,13 @@ from bench.audit.verdict import (
     Finding,
     OpDifference,
 )
-from bench.audit.watch import Call, Pass, Watch
+from bench.audit.watch import Call, Pass, Read, Watch
 from bench.audit.words import (
     CURES,
     of_difference,
     of_early_stop,
     of_error,
+    of_lost_gradients,
     of_moved,
     of_op,
     of_structure,
@@ -100,7 +105,8 @@ def explain(
     # An error, or a gradient that is off, is what something else led to.
     if ERROR in kinds:
         kinds[ERROR] = kinds.pop(ERROR)
-    if len(kinds) > 1 and not is_missing:
+    is_lost = error is not None and any(call.loses_gradients for call in watch.calls.values())
+    if len(kinds) > 1 and not is_missing and not is_lost:
         kinds.pop(GRADIENT, None)
     return tuple(kinds.values()), parted[0].told() if parted else None
 
@@ -118,16 +124,18 @@ def _pairs(watch: Watch) -> list[tuple[Call, Pass]]:
 def _of_op(watch: Watch, at: Diverged) -> Finding:
     call, first, replay = at.call, at.call.first, at.replay
     region = call.region
-    if at.what == DTYPE or first.entry.autocast != replay.entry.autocast:
+    settings = changed_settings(first.entry.settings, replay.entry.settings)
+    is_precision = at.what == DTYPE and DEFAULT_DTYPE not in settings
+    if is_precision or first.entry.autocast != replay.entry.autocast:
         return of_op(AUTOCAST, region, at.op.name, at.told())
-    changed = _changed_read(at)
+    changed = _changed_read(watch, at)
     if changed is not None:
-        name = watch.names.get(changed, "")
-        given = name or f"a tensor that it was given, {first.reads[changed].shown},"
-        return of_op(_kind_of_tensor(watch, name, changed, at), region, given, at.told())
+        name = watch.names.get(changed.key, "")
+        given = name or f"a tensor that it was given, {changed.shown},"
+        return of_op(_kind_of_tensor(watch, name, changed.key, at), region, given, at.told())
     same_op = at.first is not None and at.replayed is not None and at.what != OTHER_OP
     candidates = [
-        (blame(watch, path, first.entry.world.get(path) or replay.entry.world[path]), path)
+        (blame(watch, path, *(entry.world[path] for entry in (first.entry, replay.entry) if path in entry.world)), path)
         for path in changed_paths(first.entry.world, replay.entry.world)
     ]
     is_drawn_again = any(
@@ -144,32 +152,51 @@ def _of_op(watch: Watch, at: Diverged) -> Finding:
         kind, path = min(candidates, key=lambda c: (_is_rewritten(first, replay, c[1]), _FIRST_ASKED.index(c[0])))
         is_of_the_loop = kind == ATTRIBUTE and path not in _moved_by_passes(watch)
         return of_op(kind, region, path, at.told(), CURES[CONTROL] if is_of_the_loop else "")
-    for name in changed_settings(first.entry.settings, replay.entry.settings):
-        return of_op(AUTOCAST if name in PRECISION else CONTROL, region, name, at.told())
+    arguments = changed_paths(first.arguments, replay.arguments)
+    if arguments:
+        return of_op(MUTATION, region, arguments[0], at.told())
+    if settings:
+        kind = AUTOCAST if settings[0] in PRECISION else CONTROL
+        return of_op(kind, region, settings[0], at.told())
     if replay.raised is not None and not same_op and not isinstance(replay.raised, CheckpointError):
         return of_error(ERROR, region, replay.raised, ())
+    if same_op and first.entry.has_gradients != replay.entry.has_gradients:
+        return of_op(CONTROL, region, GRADIENT_MODE, at.told())
     return of_op(EXTERNAL if same_op else CONTROL, region, at.op.name, at.told())
 
 
-def _changed_read(at: Diverged) -> int | None:
-    """Key of the first tensor that the op read from outside the region and that had another content than before."""
+def _changed_read(watch: Watch, at: Diverged) -> Read | None:
+    """The first tensor that the op read from outside the region and that had another content than before."""
     first, replay = at.call.first, at.replay
     casts = [op for op in replay.ops if op.is_cast]  # under autocast the op is given a copy of what was changed
     for op in (at.replayed, at.first, *casts):
         for key in op.reads if op is not None else ():
-            if key in first.reads and key in replay.reads and first.reads[key].digest != replay.reads[key].digest:
-                return key
+            again = replay.reads.get(key)
+            before = first.reads.get(key) or _counterpart(watch, at.call, replay, key)
+            if before is not None and again is not None and before.digest != again.digest:
+                return before
     return None
+
+
+def _counterpart(watch: Watch, call: Call, replay: Pass, key: int) -> Read | None:
+    """What the first pass read where the replay reads a tensor in other memory: the same argument, or the parameter,
+    buffer or attribute of the same name."""
+    reads = call.first.reads
+    for (before, _), (now, _) in zip(call.first.given, replay.given, strict=False):
+        if now == key:
+            return reads.get(before)
+    name = watch.names.get(key)
+    return next((read for read in reads.values() if name and watch.names.get(read.key) == name), None)
 
 
 def _kind_of_tensor(watch: Watch, name: str, key: int, at: Diverged) -> str:
     place, _, path = name.partition(" ")
-    if place not in ("buffer", "attribute") or key in {watch._key(t) for t in at.call.boundary}:
+    if place not in ("buffer", "attribute", "value") or key in {given for given, _ in at.call.first.given}:
         return MUTATION
     if path in watch.hook_moved:
         return HOOK
     if path in _moved_by_passes(watch):
-        return STATE if place == "buffer" else ATTRIBUTE
+        return {"buffer": STATE, "attribute": ATTRIBUTE, "value": EXTERNAL}[place]
     return MUTATION
 
 
@@ -206,8 +233,8 @@ def moved_by_replays(watch: Watch) -> dict[str, str]:
     }
 
 
-def blame(watch: Watch, path: str, reading: Reading) -> str:
-    """The kind of fault that a moved value is."""
+def blame(watch: Watch, path: str, reading: Reading, *others: Reading) -> str:
+    """The kind of fault that a moved value is, by what was read of it."""
     if path in watch.hook_moved or reading.place == HOOK_PLACE:
         return HOOK
     if reading.place == GENERATOR_PLACE:
@@ -220,7 +247,7 @@ def blame(watch: Watch, path: str, reading: Reading) -> str:
     if reading.place == GLOBAL_PLACE:
         return EXTERNAL if moved else CONTROL
     assert reading.place == ATTRIBUTE_PLACE, reading.place
-    is_tensor = isinstance(reading.value, tuple)
+    is_tensor = all(isinstance(each.value, tuple) for each in (reading, *others))
     return MUTATION if is_tensor and not moved and watch.calls else ATTRIBUTE
 
 
@@ -230,6 +257,7 @@ def blame(watch: Watch, path: str, reading: Reading) -> str:
 def _of_error(watch: Watch, error: Exception, pairs: Sequence[tuple[Call, Pass]]) -> Iterator[Finding]:
     for call, shown in watch.changed_boundaries():
         yield of_written_input(call.region, shown)
+    yield from (of_lost_gradients(call.region) for call in watch.calls.values() if call.loses_gradients)
     kind = error.kind if isinstance(error, WrongGradientsError) else ERROR
     region = pairs[-1][0].region if pairs else ""
     yield of_error(kind, region, error, pairs)
@@ -267,6 +295,13 @@ def _of_differences(watch: Watch, found: Sequence[Difference], pairs: Sequence[t
             yield of_difference(kind, d.name.rpartition(".")[0], d)
         elif d.what in compare.OF_VALUES:
             yield of_difference(GRADIENT, d.name.rpartition(".")[0], d)
+
+
+def parts_beyond_noise(watch: Watch) -> bool:
+    """Whether an op of a replay made something that is off its first pass by more than rounding. Both are of one step,
+    so a plain step that does not repeat from run to run has no part in it."""
+    parted = next((d for d in (diverged(call, replay) for call, replay in _pairs(watch)) if d is not None), None)
+    return parted is not None and not parted.is_noise
 
 
 def of_unrepeatable(watch: Watch, unrepeatable: Collection[str]) -> tuple[Finding, ...]:

@@ -67,3 +67,7 @@ def described(tensor: torch.Tensor) -> str:
     return (
         f"{head}, mean {values.mean().item():.6g}, norm {values.norm().item():.6g}" if not values.is_complex() else head
     )
+
+
+def norm_of(tensor: torch.Tensor) -> float:
+    return float(plain(tensor).to(torch.complex128 if tensor.is_complex() else torch.float64).norm())

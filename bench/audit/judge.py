@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from bench.audit.causes import explain, moved_by_replays, of_unrepeatable
+from bench.audit.causes import explain, moved_by_replays, of_unrepeatable, parts_beyond_noise
 from bench.audit.compare import Difference, differences, wrappers_own
 from bench.audit.outcome import Outcome, is_compiled, run_steps
 from bench.audit.plain import PlainSide, Trial
+from bench.audit.settings import GRADIENT_MODE
 from bench.audit.subject import Subject
 from bench.audit.tolerance import is_rounding, outside, rounding_tolerance
 from bench.audit.verdict import (
@@ -42,7 +43,8 @@ class _Seen:
     is_rounding: bool
     """Whether nothing but rounding is off."""
     unrepeatable: tuple[Finding, ...] = ()
-    """What a replay moves of the state that the plain step cannot be put back to."""
+    """What a replay moves of the state that the plain step cannot be put back to, or makes otherwise in a step whose
+    losses and gradients are off by no more than those of the plain one are from run to run."""
 
 
 def judge(plain: PlainSide, replayed: Replayed, name: str, batch_note: str = "", *, restores: bool = False) -> Verdict:
@@ -153,7 +155,7 @@ class _Trials:
         self.notes |= {f"the wrapper keeps {path} on the model" for path in wrappers_own(trial.outcome, outcome)}
         found, used = outside(differences(trial.outcome, outcome), plain.repeats, outcome.eps)
         self.tolerance = max(self.tolerance, used)
-        if not found and plain.unrepeatable_paths:
+        if not found and (plain.unrepeatable_paths or used > rounding_tolerance(outcome.eps)):
             return self._moves_what_does_not_repeat(trial, outcome)
         if not found:
             return False
@@ -167,7 +169,8 @@ class _Trials:
         return True
 
     def _moves_what_does_not_repeat(self, trial: Trial, outcome: Outcome) -> bool:
-        """State that cannot be put back is elsewhere after each run, so it cannot be compared, only watched."""
+        """State that cannot be put back is elsewhere after each run, so it cannot be compared, only watched; and where
+        the plain step is far from repeating, its own noise could hide a fault, so that the passes are compared."""
         if self.seen is None:
             seen = _diagnose(self._plain, self._replayed, trial, [], outcome)
             if not seen.unrepeatable:
@@ -208,10 +211,12 @@ def _diagnose(plain: PlainSide, replayed: Replayed, trial: Trial, found: list[Di
         before.error is None
         and is_rounding(found, trial.outcome, before)
         and not moved_by_replays(watch)
-        and (first is None or watch.has_reentrant)
+        and (first is None or (watch.has_reentrant and findings[0].where in (first.op, GRADIENT_MODE)))
         and not any(f.cure == "@no-early-stop" for f in findings)
     )
     unrepeatable = of_unrepeatable(watch, plain.unrepeatable_paths)
+    if not unrepeatable and parts_beyond_noise(watch):
+        unrepeatable = findings[:1]
     return _Seen(findings=findings, first_difference=first, is_rounding=rounding, unrepeatable=unrepeatable)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from bench.audit.tolerance import rounding_tolerance
 from bench.audit.verdict import OpDifference
 from bench.audit.watch import Call, Pass, RanOp
 
@@ -28,6 +31,16 @@ class Diverged:
         found = self.first or self.replayed
         assert found is not None
         return found
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether no more than rounding is off. The op was given the same in both passes, of one step."""
+        if self.what != VALUES or self.first is None or self.replayed is None or not self.first.outputs:
+            return False
+        dtype = getattr(torch, self.first.outputs[0][0].removeprefix("torch."))
+        one, other = self.first.norm, self.replayed.norm
+        limit = rounding_tolerance(torch.finfo(dtype).eps) if dtype.is_floating_point or dtype.is_complex else 0.0
+        return abs(one - other) <= limit * max(one, other)
 
     def told(self) -> OpDifference:
         ended = type(self.replay.raised).__name__ + " was raised" if self.replay.raised else "no op"

@@ -8,18 +8,18 @@ region's saved tensors, which knows what "tensor at position 46" is. Never while
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
 import torch.utils.checkpoint as checkpointing
-from torch.utils._pytree import tree_leaves
 
 
 class PassObserver(Protocol):
-    def enter(self, call: int, is_replay: bool, tensors: Sequence[torch.Tensor], how: How) -> None:
-        """A pass of a region begins. `call` is the same for its first pass and its replays."""
+    def enter(self, call: int, is_replay: bool, arguments: Mapping[str, Any], how: How) -> None:
+        """A pass of a region begins with these arguments, by place or name. `call` is the same for its first pass and
+        its replays."""
 
     def leave(self, call: int, raised: BaseException | None, is_stopped: bool) -> None:
         """`is_stopped`: the replay had rebuilt all that it had to, and ended early."""
@@ -58,7 +58,7 @@ def observing_passes(observer: PassObserver) -> Iterator[None]:
             next(inner)
         finally:
             packing.pop()
-        observer.enter(call, False, _tensors((arguments, kwargs)), how)
+        observer.enter(call, False, _named(arguments, kwargs), how)
         try:
             yield
         except BaseException as error:
@@ -118,7 +118,7 @@ def _observed(
     observer: PassObserver, call: int, how: How, function: Callable[..., Any], is_replay: Callable[[], bool]
 ) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        observer.enter(call, is_replay(), _tensors((args, kwargs)), how)
+        observer.enter(call, is_replay(), _named(args, kwargs), how)
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
@@ -131,5 +131,5 @@ def _observed(
     return run
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{str(index): value for index, value in enumerate(args)}, **kwargs}

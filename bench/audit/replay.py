@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 
 from bench.audit.audit import placed
+from bench.audit.copying import copied
 from bench.audit.judge import Replayed, judge
 from bench.audit.names import Names
 from bench.audit.options import AuditOptions
@@ -20,7 +20,6 @@ from bench.audit.plain import PlainSide, Trial
 from bench.audit.subject import Subject
 from bench.audit.verdict import Verdict
 from bench.audit.words import RESTORE
-from bench.audit.world import copy_memo
 from bench.placement.types import Placement
 from bench.spec import SpecError
 from bench.step.interface import Stateful
@@ -77,7 +76,7 @@ def audit_replay(
     names = Names(model)
     if baseline is not None:
         # A copy, so that the person's model is not compiled.
-        model, optimizers = copy.deepcopy((model, optimizers))
+        model, optimizers = copied(model, optimizers, names)
         names = Names(model)
         model = baseline(model) or model
     plain = PlainSide(call.subject(model, optimizers, names, state), options or AuditOptions())
@@ -95,7 +94,7 @@ def _transformed(plain: Subject, call: _Called, transform: Transform) -> Replaye
     def replayed(_trial: Trial) -> Iterator[Subject]:
         source = getattr(plain.model, "_orig_mod", plain.model)
         given = plain.optimizers if call.is_whole else ()
-        model, optimizers = copy.deepcopy((source, given), copy_memo(source, plain.names))
+        model, optimizers = copied(source, given, plain.names)
         names = Names(model)
         wrapped = call.subject(transform(model) or model, optimizers, names, plain.others)
         yield dataclasses.replace(wrapped, is_wrapped=True)

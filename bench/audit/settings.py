@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 ENVIRONMENT = "environment variable"
+AUTOCAST_DEVICES = ("cpu", "cuda")
+DEFAULT_DTYPE, GRADIENT_MODE = "torch's default dtype", "the gradient mode"
 
 
 def _deterministic() -> tuple[bool, bool]:
@@ -31,8 +33,23 @@ def _set_matmul_precision(value: str | None) -> None:
         torch.set_float32_matmul_precision(value)
 
 
-_FLAGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+def _anomaly() -> tuple[bool, bool]:
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+def _set_anomaly(value: tuple[bool, bool]) -> None:
+    torch.autograd.set_detect_anomaly(*value)
+
+
+_Flag = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _attribute(owner: Any, name: str) -> _Flag:
+    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+_FLAGS: dict[str, _Flag] = {
+    DEFAULT_DTYPE: (torch.get_default_dtype, torch.set_default_dtype),
     "torch's deterministic algorithms": (_deterministic, _set_deterministic),
     "torch's float32 matmul precision": (_matmul_precision, _set_matmul_precision),
     "torch's autocast dtype on the CPU": (
@@ -43,6 +60,26 @@ _FLAGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
         lambda: torch.get_autocast_dtype("cuda"),
         lambda dtype: torch.set_autocast_dtype("cuda", dtype),
     ),
+    "torch's autocast on the CPU": (
+        lambda: torch.is_autocast_enabled("cpu"),
+        lambda on: torch.set_autocast_enabled("cpu", on),
+    ),
+    "torch's autocast on CUDA": (
+        lambda: torch.is_autocast_enabled("cuda"),
+        lambda on: torch.set_autocast_enabled("cuda", on),
+    ),
+    "torch's autocast cache": (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    GRADIENT_MODE: (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's anomaly detection": (_anomaly, _set_anomaly),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "flash attention": (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    "memory-efficient attention": (
+        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch.backends.cuda.enable_mem_efficient_sdp,
+    ),
+    "plain attention": (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+    "cuDNN's attention": (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
+    **{f"cuDNN's {name}": _attribute(torch.backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic")},
 }
 PRECISION = ("torch's float32 matmul precision",)
 """Those that choose a precision: a fault of autocast."""

@@ -75,7 +75,8 @@ def rounding_tolerance(eps: float) -> float:
 
 
 def is_rounding(found: Sequence[Difference], plain: Outcome, replayed: Outcome) -> bool:
-    """Whether only floating-point values differ, and in the first step by rounding alone."""
+    """Whether only floating-point values differ, and in the first step by rounding alone. Of parameters whose gradient
+    no optimizer sees, since a hook steps them in backward, that is what all steps came to."""
     if any(d.what not in FLOATING for d in found) or not plain.gradients or not replayed.gradients:
         return False
     # Rounding begins in a loss or a gradient, and no count is off by it: what moved buffers alone was a forward.
@@ -83,8 +84,10 @@ def is_rounding(found: Sequence[Difference], plain: Outcome, replayed: Outcome) 
     if not all(b.is_floating_point() for b in buffers) or all(d.what == compare.BUFFER for d in found):
         return False
     limit = rounding_tolerance(max(plain.eps, replayed.eps))
-    losses = [d for d in found if d.what == compare.LOSS and d.when == "in step 1"]
-    if any(d.error is None or d.error > limit for d in losses):
+    unseen = {name for name, gradient in plain.gradients[0].items() if gradient is None}  # stepped in backward
+    judged = [d for d in found if d.what == compare.LOSS and d.when == "in step 1"]
+    judged += [d for d in found if d.what == compare.PARAMETER and d.name in unseen]
+    if any(d.error is None or d.error > limit for d in judged):
         return False
     return _gradient_error(plain.gradients[0], replayed.gradients[0]) <= limit
 

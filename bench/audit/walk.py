@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
-import dataclasses
 import enum
 import functools
+import hashlib
 import io
+import threading
 import types
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +20,8 @@ from torch import nn
 
 from bench.audit.digest import digest
 from bench.audit.owned import is_own
-from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, Reading
+from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, HOOK_PLACE, Reading
+from bench.audit.sources import hands_out
 from bench.placement.held_state import is_data_source, is_generator, set_value, value_of
 from bench.step.state import to_host
 
@@ -37,6 +39,8 @@ _SKIPPED = (
     staticmethod,
     classmethod,
 )
+_PLUMBING = frozenset({"_thread", "asyncio", "concurrent", "logging", "multiprocessing", "socket", "threading"})
+"""Modules of Python whose objects are how a program runs, and no state that a model computes with."""
 Undo = Callable[[], None]
 
 
@@ -51,10 +55,16 @@ class Walk:
         self.readings: dict[str, Reading] = {}
         self.undos: list[Undo] = []
         self._keep = keep
+        self.tensors: list[tuple[str, str, torch.Tensor]] = []
+        """(path, place, tensor), parameters and buffers left out."""
         self.graph_tensors: list[torch.Tensor] = []
         """Tensors that a step left behind with their graph, which Python cannot copy."""
         self.uncopyable: list[Any] = []
-        """Running generator functions and open files."""
+        """Running generator functions, open files, locks and the like, and modules of Python."""
+        self.objects: list[Any] = []
+        """Instances of classes that are nothing that the walk knows."""
+        self.functions: list[types.FunctionType] = []
+        """A person's own that were met."""
         self._seen: set[int] = set()
         self._seen_names: set[tuple[int, str]] = set()
         """Names that code asked for, of modules by identity."""
@@ -67,6 +77,10 @@ class Walk:
         if isinstance(value, _PLAIN):
             self._read(path, place, value if not isinstance(value, (str, bytes)) else value[:LONG])
             return
+        if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)) and place != HOOK_PLACE:
+            self._read(path, place, _told_function(value))
+        if isinstance(value, types.ModuleType):
+            self.uncopyable.append(value)
         if depth > DEPTH or isinstance(value, (*_SKIPPED, nn.Module)) or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -79,6 +93,8 @@ class Walk:
             self.undos.append(functools.partial(set_value, value, state))
         elif isinstance(value, numpy.ndarray):
             self._array(path, value, place)
+        elif isinstance(value, contextvars.ContextVar):
+            self._context_variable(path, value, depth)
         elif isinstance(value, dict):
             self._kept_dict(value)
             for key, item in self._some(path, list(value.items()), place):
@@ -121,8 +137,14 @@ class Walk:
         for name, value in [item for item in held.items() if item[0] not in without]:
             self.visit(f"{path}.{name}" if path else name, value, place, depth + 1)
 
+    def members(self, path: str, module: nn.Module) -> None:
+        """Which modules a module is made of."""
+        self._kept_dict(module._modules)
+        for name, member in module._modules.items():
+            self._read(f"{path}.{name}" if path else name, ATTRIBUTE_PLACE, type(member).__qualname__)
+
     def own_class(self, cls: type) -> None:
-        """Plain values among a class's attributes, and what its methods read of their module."""
+        """A class's attributes, methods included, and what its methods read of their module."""
         if id(cls) in self._seen or not is_own(cls):
             return
         self.skip(cls)
@@ -132,9 +154,11 @@ class Walk:
             function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
             function = function.fget if isinstance(function, property) else function
             if isinstance(function, types.FunctionType):
+                self._rebind(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
+                self._read(f"{cls.__name__}.{name}", GLOBAL_PLACE, _told_function(function))
                 self._callable(f"{cls.__name__}.{name}", function, 0)
             elif not callable(value):
-                self._rebind(functools.partial(getattr, cls, name), functools.partial(setattr, cls, name))
+                self._rebind(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
                 self.visit(f"{cls.__name__}.{name}", value, GLOBAL_PLACE)
 
     # Kinds of values
@@ -142,20 +166,33 @@ class Walk:
     def _tensor(self, path: str, tensor: torch.Tensor, place: str) -> None:
         if isinstance(tensor, nn.Parameter):
             return
+        self.tensors.append((path, place, tensor))
         if not tensor.is_leaf:
             self.graph_tensors.append(tensor)
         self._read(path, place, (str(tensor.dtype), tuple(tensor.shape), digest(tensor)))
+        gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+        if gradient is not None:
+            self._read(f"{path}.grad", place, (str(gradient.dtype), tuple(gradient.shape), digest(gradient)))
         if self._keep:
             value = to_host(tensor)
-            self.undos.append(lambda: _copy_back(tensor, value))
+            kept = None if gradient is None else gradient.detach().clone()
+            self.undos.append(lambda: _copy_back(tensor, value, kept))
 
-    def _array(self, path: str, array: Any, place: str) -> None:
+    def _array(self, path: str, array: numpy.ndarray[Any, Any], place: str) -> None:
         if array.dtype.hasobject:
-            self._read(path, place, f"{array.size} items")
+            self._read(path, place, f"{array.shape} objects")
             return
-        self._read(path, place, (str(array.dtype), array.shape, zlib.crc32(array.tobytes())))
+        self._read(path, place, (str(array.dtype), array.shape, hashlib.blake2b(array.tobytes()).hexdigest()))
         if self._keep and array.flags.writeable:
             self.undos.append(functools.partial(set_value, array, value_of(array)))
+
+    def _context_variable(self, path: str, variable: contextvars.ContextVar[Any], depth: int) -> None:
+        try:
+            value = variable.get()
+        except LookupError:
+            return
+        self._rebind(variable.get, lambda old: variable.set(old) and None)
+        self.visit(path, value, GLOBAL_PLACE, depth + 1)
 
     def _file(self, path: str, file: Any) -> None:
         if file.closed or not file.seekable():
@@ -167,16 +204,17 @@ class Walk:
     def _callable(self, path: str, function: Any, depth: int) -> None:
         if isinstance(function, functools.partial):
             for index, part in enumerate((function.func, *function.args, *function.keywords.values())):
-                self.visit(f"{path}({index})", part, EXTERNAL_PLACE, depth + 1)
+                self.visit(f"{path}({index})", part, GLOBAL_PLACE, depth + 1)
             return
         if isinstance(function, types.MethodType):
-            self.visit(path, function.__self__, EXTERNAL_PLACE, depth + 1)
+            self.visit(path, function.__self__, GLOBAL_PLACE, depth + 1)
             function = function.__func__
             if not isinstance(function, types.FunctionType) or id(function) in self._seen:
                 return
             self.skip(function)
         if not is_own(function):
             return
+        self.functions.append(function)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
@@ -185,9 +223,9 @@ class Walk:
             self._rebind(
                 functools.partial(getattr, cell, "cell_contents"), functools.partial(setattr, cell, "cell_contents")
             )
-            self.visit(name, value, EXTERNAL_PLACE, depth + 1)
+            self.visit(name, value, GLOBAL_PLACE, depth + 1)
         for part in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self.visit(f"{function.__name__}'s default", part, EXTERNAL_PLACE, depth + 1)
+            self.visit(f"{function.__name__}'s default", part, GLOBAL_PLACE, depth + 1)
         if vars(function):
             self.attributes(function.__name__, function, GLOBAL_PLACE, without=frozenset({"__wrapped__"}), depth=depth)
         self._names(set(_names_in(function.__code__)), function.__globals__, depth)
@@ -208,15 +246,17 @@ class Walk:
                 self.visit(name, value, GLOBAL_PLACE, depth + 1)
 
     def _object(self, path: str, value: Any, place: str, depth: int) -> None:
+        self.objects.append(value)
+        if type(value).__module__.partition(".")[0] in _PLUMBING and not isinstance(value, threading.local):
+            self.uncopyable.append(value)
+            return
         held = getattr(value, "__dict__", None)
         slots = [name for cls in type(value).__mro__ for name in _slots(cls) if hasattr(value, name)]
         if not isinstance(held, dict) and not slots:
             self._read(path, place, type(value).__qualname__)
             return
-        is_record = (
-            dataclasses.is_dataclass(value) or isinstance(value, types.SimpleNamespace) or not is_own(type(value))
-        )
-        inner = EXTERNAL_PLACE if not is_record and place == ATTRIBUTE_PLACE else place
+        is_source = is_data_source(value) or hands_out(type(value))
+        inner = EXTERNAL_PLACE if is_source and place == ATTRIBUTE_PLACE else place
         if isinstance(held, dict):
             self.attributes(path, value, inner, depth=depth)
         for name in slots:
@@ -282,8 +322,20 @@ def _refill(clear: Callable[[], None], fill: Callable[[Any], None], old: Any) ->
     fill(old)
 
 
+def _held_by(cls: type, name: str) -> Any:
+    """As it stands in the class: a static method is not the function that it gives."""
+    return vars(cls)[name]
+
+
+def _told_function(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{function.__qualname__}:{code.co_firstlineno}" if code is not None else function.__qualname__
+
+
 @torch.no_grad()
-def _copy_back(tensor: torch.Tensor, value: torch.Tensor) -> None:
+def _copy_back(tensor: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor | None) -> None:
+    if tensor.is_leaf or tensor.retains_grad:
+        tensor.grad = gradient if gradient is None else gradient.clone()
     if tensor.shape == value.shape and not torch.equal(tensor.detach(), value := value.to(tensor.device)):
         tensor.detach().copy_(value)
 

@@ -20,16 +20,16 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves
 
 from bench.audit.compare import changed_paths
-from bench.audit.digest import described, digest
+from bench.audit.digest import described, digest, norm_of
 from bench.audit.outcome import structure
 from bench.audit.owned import is_library_file, is_own_file
 from bench.audit.passes import How, observing_passes
+from bench.audit.places import ATTRIBUTE_PLACE
 from bench.audit.seeds import seed_digests
-from bench.audit.settings import Settings, kept_settings
+from bench.audit.settings import AUTOCAST_DEVICES, Settings, kept_settings
 from bench.audit.subject import Subject
-from bench.audit.world import Readings, read_world
+from bench.audit.world import Readings, read_arguments, read_world, walked
 
-AUTOCAST_DEVICES = ("cpu", "cuda")
 UNFILLED = frozenset(
     f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 )
@@ -44,6 +44,8 @@ class Around:
     world: Readings
     autocast: tuple[tuple[str, bool, str], ...]
     settings: Settings
+    has_gradients: bool
+    """The gradient mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ class RanOp:
     """(dtype, shape, digest) of each."""
     shown: str
     """The first output in words."""
+    norm: float
+    """Of the first output."""
     reads: tuple[int, ...]
     """Keys of the tensors that it was given and that the pass did not make."""
     is_cast: bool
@@ -73,6 +77,8 @@ class Read:
     key: int
     digest: int
     version: int
+    trains: bool
+    """Whether it requires a gradient."""
     shown: str
 
 
@@ -87,6 +93,10 @@ class Pass:
     exit: Around | None = None
     raised: BaseException | None = None
     is_stopped: bool = False
+    given: tuple[tuple[int, int], ...] = ()
+    """(key, digest) of each tensor among its arguments."""
+    arguments: Readings = field(default_factory=dict)
+    """What it was given beside tensors."""
     made: set[int] = field(default_factory=set)
     packed: list[tuple[int, bool, str]] = field(default_factory=list)
     """Of each saved tensor: ops run by then, whether the last of them made it, and the tensor in words."""
@@ -108,6 +118,12 @@ class Call:
     @property
     def first(self) -> Pass:
         return self.passes[0]
+
+    @property
+    def loses_gradients(self) -> bool:
+        """Whether it is reentrant, and what it trains gets nothing, since no input of it requires a gradient."""
+        given = [self.first.reads[key].trains for key, _ in self.first.given]
+        return self.how.reentrant and not any(given) and any(read.trains for read in self.first.reads.values())
 
     @property
     def region(self) -> str:
@@ -156,17 +172,21 @@ class Watch(TorchDispatchMode):
 
     # Passes
 
-    def enter(self, call: int, is_replay: bool, tensors: Sequence[torch.Tensor], how: How) -> None:
+    def enter(self, call: int, is_replay: bool, arguments: Mapping[str, Any], how: How) -> None:
+        has_gradients = torch.is_grad_enabled()
+        tensors = _tensors(arguments)
         with _disable_current_modes(), torch.no_grad():
             self._name_storages()
             top = self._modules[-1] if self._modules else ""
             watched = self.calls.setdefault(call, Call(how=how, caller=top))
-            begun = Pass(is_replay=is_replay, entry=self._around(), time=self._time)
+            begun = Pass(is_replay=is_replay, entry=self._around(has_gradients), time=self._time)
+            begun.arguments = read_arguments(arguments)
             self._time += 1
             if not is_replay:
                 watched.boundary = list(tensors)
             for tensor in tensors:
                 self._note_read(begun, tensor)
+            begun.given = tuple((self._key(tensor), begun.reads[self._key(tensor)].digest) for tensor in tensors)
             if not is_replay:
                 watched.boundary_at_entry = [digest(tensor) for tensor in tensors]
         watched.passes.append(begun)
@@ -178,8 +198,9 @@ class Watch(TorchDispatchMode):
         _, ended, depth = self._open.pop()
         del self._modules[depth:]
         ended.raised, ended.is_stopped = raised, is_stopped
+        has_gradients = torch.is_grad_enabled()
         with _disable_current_modes(), torch.no_grad():
-            ended.exit = self._around()
+            ended.exit = self._around(has_gradients)
 
     def packed(self, call: int, tensor: torch.Tensor) -> None:
         if self._open and self._open[-1][0] == call:
@@ -195,7 +216,7 @@ class Watch(TorchDispatchMode):
     def handed_out(self, call: int, made: Any, given: Any) -> None:
         if made is None or call not in self.calls:
             return
-        hidden = isinstance(made, Mapping) or any(not isinstance(m, torch.Tensor) and _tensors(m) for m in _items(made))
+        hidden = isinstance(made, Mapping) or any(not isinstance(m, torch.Tensor) and _held(m) for m in _items(made))
         if structure(made) != structure(given):
             self.calls[call].lost_structure = structure(made), structure(given)
         elif hidden:
@@ -211,7 +232,7 @@ class Watch(TorchDispatchMode):
                 if digest(tensor) != before
             ]
 
-    def _around(self) -> Around:
+    def _around(self, has_gradients: bool) -> Around:
         subject = self._subject
         return Around(
             seeds=seed_digests(),
@@ -221,6 +242,7 @@ class Watch(TorchDispatchMode):
                 for d in AUTOCAST_DEVICES
             ),
             settings=kept_settings(),
+            has_gradients=has_gradients,
         )
 
     # Ops
@@ -245,6 +267,7 @@ class Watch(TorchDispatchMode):
             is_filled = func._schema.name not in UNFILLED
             outputs = tuple((str(t.dtype), tuple(t.shape), digest(t) if is_filled else 0) for t in results)
             shown = described(results[0]) if results else "nothing"
+            norm = norm_of(results[0]) if results and is_filled else 0.0
         module, source = self._modules[-1] if self._modules else "", _source()
         for ran, read in zip(ran_in, reads, strict=True):
             is_cast = func is torch.ops.aten._to_copy.default and bool(read)
@@ -258,6 +281,7 @@ class Watch(TorchDispatchMode):
                     source=source,
                     outputs=outputs,
                     shown=shown,
+                    norm=norm,
                     reads=read,
                     is_cast=is_cast,
                 )
@@ -269,9 +293,9 @@ class Watch(TorchDispatchMode):
     def _note_read(self, ran: Pass, tensor: torch.Tensor) -> int:
         key = self._key(tensor)
         if key not in ran.reads:
-            version = -1 if tensor.is_inference() else tensor._version
+            version, trains = -1 if tensor.is_inference() else tensor._version, tensor.requires_grad
             shown = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
-            ran.reads[key] = Read(key=key, digest=digest(tensor), version=version, shown=shown)
+            ran.reads[key] = Read(key=key, digest=digest(tensor), version=version, trains=trains, shown=shown)
         return key
 
     def _key(self, tensor: torch.Tensor) -> int:
@@ -288,10 +312,12 @@ class Watch(TorchDispatchMode):
             self.names[self._key(parameter)] = f"parameter {name}"
         for name, module in subject.model.named_modules():
             path = subject.names.module(name, module)
-            for place, held in (("buffer", module._buffers), ("attribute", vars(module))):
-                for key, value in held.items():
-                    if isinstance(value, torch.Tensor):
-                        self.names.setdefault(self._key(value), f"{place} {path}.{key}" if path else f"{place} {key}")
+            for key, buffer in module._buffers.items():
+                if buffer is not None:
+                    self.names.setdefault(self._key(buffer), f"buffer {path}.{key}" if path else f"buffer {key}")
+        for path, place, tensor in walked(subject.model, subject.names, subject.roots).tensors:
+            word = "attribute" if place == ATTRIBUTE_PLACE else "value"
+            self.names.setdefault(self._key(tensor), f"{word} {path}")
 
     # Modules and hooks
 
@@ -332,6 +358,11 @@ class Watch(TorchDispatchMode):
 def _items(made: Any) -> Sequence[Any]:
     """What autograd looks at in what a function returned: a tensor, or the elements of a tuple."""
     return made if isinstance(made, tuple) else (made,)
+
+
+def _held(value: Any) -> list[torch.Tensor]:
+    """Tensors in a container, or among the attributes of an object."""
+    return _tensors(value) or _tensors(list(getattr(value, "__dict__", {}).values()))
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from bench.audit.compare import SEED, Difference
+from bench.audit.places import HOOKS_OF
 from bench.audit.verdict import (
     ATTRIBUTE,
     AUTOCAST,
@@ -55,6 +56,8 @@ def of_op(kind: str, unit: str, where: str, at: OpDifference, cure: str = "") ->
         CONTROL: f"{where} was switched between its first pass and its replay",
         HOOK: f"a hook changed {where}",
     }[kind]
+    if where.startswith(HOOKS_OF):
+        text = f"{where.removeprefix(HOOKS_OF)} has other hooks than in the first pass"
     if where == at.op and kind == EXTERNAL:
         text = "its replay takes another value from outside"
     if where == at.op and kind == CONTROL:
@@ -76,6 +79,11 @@ def of_moved(kind: str, unit: str, path: str) -> Finding:
 def of_written_input(unit: str, shown: str) -> Finding:
     told = f"an input of the region, {shown}, was written before its replay"
     return _finding(MUTATION, unit, "an input of the region", told)
+
+
+def of_lost_gradients(unit: str) -> Finding:
+    told = "none of its inputs requires a gradient, so what it trains gets none"
+    return _finding(GRADIENT, unit, "its inputs", told)
 
 
 def of_structure(unit: str, made: str, given: str) -> Finding:

@@ -6,32 +6,50 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from bench.audit.digest import digest
 from bench.audit.names import Names
-from bench.audit.places import ATTRIBUTE_PLACE, BUFFER_PLACE, EXTERNAL_PLACE, HOOK_PLACE, Reading
+from bench.audit.owned import is_own
+from bench.audit.places import (
+    ARGUMENT_PLACE,
+    ATTRIBUTE_PLACE,
+    BUFFER_PLACE,
+    GLOBAL_PLACE,
+    HOOK_PLACE,
+    HOOKS_OF,
+    Reading,
+)
 from bench.audit.walk import Walk
 from bench.placement.held_state import MODULE_INTERNALS
 from bench.step.state import to_host
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _HOOK_TABLES = tuple(name for name, held in vars(nn.Module()).items() if "hooks" in name and isinstance(held, dict))
+_GLOBAL_HOOKS: tuple[dict[Any, Any], ...] = tuple(getattr(torch.nn.modules.module, f"_global{name}") for name in _HOOKS)
 Readings = Mapping[str, Reading]
 
 
 def read_world(model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> Readings:
     """Path → what is there: buffers, attributes of modules, of their classes, globals that their code names, what
     their hooks hold, and what `roots` (functions) reach. Paths are those of the plain model, without wrappers."""
-    return _walked(model, names, roots, keep=False).readings
+    return walked(model, names, roots).readings
 
 
-def copy_memo(model: nn.Module, names: Names) -> dict[int, Any]:
-    """For `copy.deepcopy` of the model: what stands for tensors that it holds with their graph, and what the copy
-    has to share with it: open files, and generator functions that run."""
-    walk = _walked(model, names, (), keep=False)
-    shared: dict[int, Any] = {id(thing): thing for thing in walk.uncopyable}
-    return shared | {id(t): t.detach().clone() for t in walk.graph_tensors}
+def read_arguments(arguments: Mapping[str, Any]) -> Readings:
+    """Path → what lists, dicts, objects and numbers among a region's arguments hold. Tensors that it is given as they
+    are, or in tuples, are looked at elsewhere."""
+    walk = Walk(keep=False)
+    for name, value in arguments.items():
+        if not isinstance(value, torch.Tensor):
+            walk.visit(f"argument {name}", value, ARGUMENT_PLACE)
+    return {path: dataclasses.replace(reading, place=ARGUMENT_PLACE) for path, reading in walk.readings.items()}
+
+
+def walked(model: nn.Module, names: Names, roots: Sequence[Any] = ()) -> Walk:
+    """The same, with what the walk met on its way."""
+    return _walked(model, names, roots, keep=False)
 
 
 class KeptWorld:
@@ -68,16 +86,22 @@ def _walked(model: nn.Module, names: Names, roots: Sequence[Any], *, keep: bool)
             if buffer is not None:
                 walk.readings[_join(name, key)] = _buffer_reading(buffer)
         walk.attributes(name, module, ATTRIBUTE_PLACE, without=MODULE_INTERNALS)
+        walk.members(name, module)
     hooked = [(name, hook) for name, module in modules for kind in _HOOKS for hook in getattr(module, kind).values()]
+    for name, parameter in names.parameters(model):
+        hooked += [(name, hook) for hooks in hooks_of(parameter) for hook in hooks]
     for cls in dict.fromkeys(cls for _, module in modules for cls in type(module).__mro__):
         walk.own_class(cls)
     before = set(walk.readings)
-    for name, hook in hooked:
+    for name, hook in [*hooked, *(("every module", hook) for hook in _global_hooks())]:
         walk.visit(f"hook of {name or 'the model'}", hook, HOOK_PLACE)
+    for name, module in modules:
+        kinds = [_told(hook) for table in _HOOKS for hook in getattr(module, table).values()]
+        walk.readings[f"{HOOKS_OF}{name or 'the model'}"] = Reading(place=HOOK_PLACE, value=kinds)
     for path in walk.readings.keys() - before:
         walk.readings[path] = dataclasses.replace(walk.readings[path], place=HOOK_PLACE)
     for root in roots:
-        walk.visit("step", root, EXTERNAL_PLACE)
+        walk.visit("step", root, GLOBAL_PLACE)
     return walk
 
 
@@ -85,8 +109,24 @@ def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Any]]:
     return [(module, name, buffer) for module in model.modules() for name, buffer in module._buffers.items()]
 
 
+def hooks_of(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
+    """Those on its gradient, and those that run once it is added up."""
+    accumulated = getattr(tensor, "_post_accumulate_grad_hooks", None)
+    return list((tensor._backward_hooks or {}).values()), list((accumulated or {}).values())
+
+
 def _hook_tables(model: nn.Module) -> list[dict[Any, Any]]:
-    return [getattr(module, name) for module in model.modules() for name in _HOOK_TABLES]
+    of_modules = [getattr(module, name) for module in model.modules() for name in _HOOK_TABLES]
+    return [*of_modules, *_GLOBAL_HOOKS]  # a step that is ended early may leave hooks of every module behind
+
+
+def _global_hooks() -> list[Any]:
+    """Those of a person's own that run at every module."""
+    return [hook for table in _GLOBAL_HOOKS for hook in table.values() if is_own(hook)]
+
+
+def _told(hook: Any) -> str:
+    return getattr(hook, "__qualname__", type(hook).__qualname__)
 
 
 def _buffer_reading(buffer: Any) -> Reading:

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from bench.placement.errors import UnsupportedPlacementError as UnsupportedPlacementError
-from bench.placement.generators import generate_placements as generate_placements
+from bench.placement.generators import family_of as family_of, generate_placements as generate_placements
 from bench.placement.grammar import parse_placement as parse_placement
 from bench.placement.match import check_modules as check_modules, check_ops as check_ops
 from bench.placement.types import (

@@ -17,9 +17,10 @@ def generate_placements(options: Mapping[str, object], chains: Chains) -> tuple[
     """The placements that `options` (the Hydra group `placements`) asks for, each once, in order.
 
     Raises:
-        PlacementError: an option is unknown or out of range, or nothing is asked for.
+        PlacementError: an option is unknown or out of range, or nothing is asked for. PLANNING_OPTIONS are left to the
+            planner.
     """
-    unknown = sorted(set(options) - set(GENERATORS) - {"none", "each", "explicit"})
+    unknown = sorted(set(options) - set(GENERATORS) - {"none", "each", "explicit"} - set(PLANNING_OPTIONS))
     if unknown:
         raise PlacementError(f"placements.{unknown[0]}: no such generator; there are {', '.join(GENERATORS)}")
     merged: dict[str, tuple[Placement, list[str]]] = {}
@@ -135,13 +136,25 @@ GENERATORS: dict[str, tuple[Callable[[Chains, object], Placement], str]] = {
     "options": (with_option, "checkpoint options"),
 }
 """Option → what makes its placements, and the family that they are shown as."""
+PLANNING_OPTIONS = ("planned", "budgets", "peers", "peer_budgets", "match_peers", "rounds")
+"""Options of the same group whose placements need a recording of the step."""
 NONE_FAMILY, EACH_FAMILY, EXPLICIT_FAMILY = "none", "every block", "explicit"
-FAMILIES = (NONE_FAMILY, EACH_FAMILY, *(family for _, family in GENERATORS.values()), EXPLICIT_FAMILY)
+PLANNED_FAMILY, PEER_FAMILY = "planned", "peer"
+FAMILIES = (
+    NONE_FAMILY,
+    EACH_FAMILY,
+    *(family for _, family in GENERATORS.values()),
+    EXPLICIT_FAMILY,
+    PLANNED_FAMILY,
+    PEER_FAMILY,
+)
 
 
 def family_of(label: str) -> str:
-    """The family in a generator's label, which is `family` or `family (detail)`."""
-    return label.partition(" (")[0]
+    """The family in a generator's label, which is `family` or `family (detail)`; all peers are one, whose labels are
+    `peer name` and `peer name (detail)`."""
+    family = label.partition(" (")[0]
+    return PEER_FAMILY if family.startswith(f"{PEER_FAMILY} ") else family
 
 
 def _label(family: str, value: object) -> str:

@@ -1,20 +1,22 @@
 """The state that a forward can move: what modules hold besides parameters, found by walking their attributes.
 
-It lies in cells: a module's buffers and attributes, the lists, dicts, sets and plain objects that these lead to, NumPy
-arrays, generators of random numbers, and Python's and NumPy's own. A cell can be read and written back.
+It lies in cells: a module's buffers and attributes, the lists, dicts, sets and plain objects that these lead to, the
+variables that the modules' hooks and functions among their attributes hold in closures, NumPy arrays, generators of
+random numbers, and Python's and NumPy's own. A cell can be read and written back.
 
 Left alone, since it is not the modules' own: other modules, classes and what stands in them, module-level names,
-functions, libraries' objects, and whatever hands out data (an iterator, a file).
+libraries' functions and objects, and whatever hands out data (an iterator, a file).
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import random
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy
@@ -27,7 +29,7 @@ MAX_DEPTH = 4
 
 MODULE_INTERNALS = (frozenset(vars(nn.Module())) - {"training"}) | {"forward"}
 """What every module has, and a forward that stands in for that of its class."""
-_HANDS_OUT_DATA = ("__next__", "next", "read", "recv")
+_HANDS_OUT_DATA = ("__next__", "next", "read", "recv", "get_nowait")
 _NOT_FOLLOWED = (type(None), bool, int, float, complex, str, bytes, frozenset, torch.Tensor)
 """Nothing in them can move, or (tensors) it is looked for elsewhere."""
 ABSENT = object()
@@ -89,6 +91,30 @@ class Items:
             self._container.extend(contents.values())
 
 
+class Variables:
+    """What a function holds in its closure."""
+
+    by_name = True
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def read(self) -> dict[Any, Any]:
+        return {name: value for name, cell in self._cells.items() if (value := _contents(cell)) is not ABSENT}
+
+    def write(self, contents: Mapping[Any, Any]) -> None:
+        for name, value in contents.items():
+            if value is not ABSENT:
+                self._cells[name].cell_contents = value
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return ABSENT
+
+
 class Opaque:
     """State that is one value: a generator's, an array's."""
 
@@ -129,6 +155,8 @@ def read_state(units: Sequence[nn.Module]) -> Contents:
             if module._buffers:
                 _follow(Buffers(module._buffers), found, seen, 1)
             _follow(Names(vars(module), without=MODULE_INTERNALS), found, seen, 0)
+            for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
+                _follow_values([hook], found, seen, 0)
     for generator in (random, numpy.random):
         found.append((Opaque(generator), Opaque(generator).read()))
     return found
@@ -151,7 +179,11 @@ def _follow(cell: Cell, found: Contents, seen: set[int], depth: int) -> None:
     found.append((cell, contents))
     if depth >= MAX_DEPTH:
         return
-    for value in _leading_on(contents.values()):
+    _follow_values(contents.values(), found, seen, depth)
+
+
+def _follow_values(values: Iterable[Any], found: Contents, seen: set[int], depth: int) -> None:
+    for value in _leading_on(values):
         if id(value) not in seen and (inner := _cell_of(value)) is not None:
             seen.add(id(value))
             _follow(inner, found, seen, depth + 1)
@@ -161,6 +193,10 @@ def _leading_on(values: Any) -> Iterator[Any]:
     for value in values:
         if isinstance(value, tuple):
             yield from _leading_on(value)
+        elif isinstance(value, functools.partial):
+            yield from _leading_on((value.func, *value.args, *value.keywords.values()))
+        elif isinstance(value, types.MethodType):
+            yield from _leading_on((value.__self__, value.__func__))
         elif not isinstance(value, _NOT_FOLLOWED):
             yield value
 
@@ -170,6 +206,8 @@ def _cell_of(value: Any) -> Cell | None:
         return Items(value)
     if is_generator(value) or isinstance(value, numpy.ndarray):
         return Opaque(value)
+    if isinstance(value, types.FunctionType):
+        return Variables(value) if value.__closure__ and not _is_of_library(value.__module__) else None
     return Names(vars(value)) if _is_plain_object(value) else None
 
 
@@ -185,8 +223,13 @@ def _is_plain_object(value: Any) -> bool:
     kind = type(value)
     if not hasattr(value, "__dict__") or isinstance(value, type | nn.Module | enum.Enum) or is_data_source(value):
         return False
-    library = kind.__module__.partition(".")[0]
-    return isinstance(value, types.SimpleNamespace) or not (library == "torch" or library in sys.stdlib_module_names)
+    return isinstance(value, types.SimpleNamespace) or not _is_of_library(kind.__module__)
+
+
+def _is_of_library(module: str | None) -> bool:
+    """Of torch, of Python, or ours: a hook that watches must go on watching."""
+    library = (module or "").partition(".")[0]
+    return library in ("torch", "bench") or library in sys.stdlib_module_names
 
 
 def value_of(holder: Any) -> Any:

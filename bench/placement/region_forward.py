@@ -84,11 +84,15 @@ class UnitForward(PlacedForward):
         if not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)
         leaves, spec = tree_flatten((args, kwargs))
+        as_given = [(args, kwargs)]
 
         def run(leaves: list[Any]) -> Any:
-            args, kwargs = tree_unflatten(leaves, spec)
+            # The first pass is given the caller's own lists and dicts, which it may fill; a replay, new ones that hold
+            # what those held at first.
+            args, kwargs = as_given.pop() if as_given else tree_unflatten(leaves, spec)
             return self.inner(*args, **kwargs)
 
+        del args, kwargs
         return checkpointed(self.region, self.counts, run, leaves, self.is_trained, [self.unit])
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from bench.audit import KINDS, AuditOptions
 from bench.audit.verdict import INVALID, UNSUPPORTED, VALID
@@ -78,8 +80,19 @@ def test_what_moves_twice_is_valid_to_the_bit_with_restore(case: Case) -> None:
     assert (verdict.outcome, verdict.trials, verdict.tolerance) == ("valid", 2, 0.0), str(verdict)
 
 
+FORWARDS = {"number": 0}
+"""Of this file, and so none of the model's state."""
+
+
+def counts_for_the_file(module: nn.Module) -> None:
+    def count(_module: Any, _inputs: Any, _output: Any) -> None:
+        FORWARDS["number"] += 1
+
+    module.register_forward_hook(count)
+
+
 def test_a_placement_that_restores_is_not_told_to() -> None:
-    case = next(case for case in CASES if case.name == "a hook that counts in its closure")
+    case = Case("a hook that counts for its file", lambda: parts.with_hook(counts_for_the_file), "hook")
     verdict = audited(case, placement="blocks.0@restore")
     assert (verdict.outcome, verdict.kind) == ("invalid", "hook")
     assert verdict.findings[0].cure == "put the hook on a module around the region"

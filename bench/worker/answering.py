@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from bench.spec import SpecError, from_mapping
 from bench.step import describe_error
@@ -22,6 +23,7 @@ def answer_question(kind: type[R], answer: Callable[[R], dict[str, Any]], broke:
         broke: what cannot be done where `answer` raises anything but a SpecError (`the model cannot be built`).
     """
     die_with_parent()
+    out = _own_stdout()
     try:
         told = answer(from_mapping(kind, json.load(sys.stdin)))
     except SpecError as error:
@@ -29,5 +31,14 @@ def answer_question(kind: type[R], answer: Callable[[R], dict[str, Any]], broke:
     except Exception as error:
         traceback.print_exc()
         told = {"error": f"{broke}: {describe_error(error)}"}
-    print(json.dumps(told, allow_nan=False))
+    print(json.dumps(told, allow_nan=False), file=out, flush=True)
     return 0
+
+
+def _own_stdout() -> TextIO:
+    """The process's output, for the answer alone. What libraries print there goes to the process's complaints; C writes
+    its buffers as the process ends, so its lines would come after the answer."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own

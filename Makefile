@@ -6,11 +6,12 @@ ARGS ?=
 STUDY ?=
 PLACEMENT ?=
 TARGET ?=
+BUDGET ?=
 PORT ?= 5000
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep forecast explain ui plots test check lint device-check clean
+.PHONY: help setup sweep plan forecast explain ui plots test check lint device-check clean
 
 INSTALLED := .venv/.installed
 BENCH := .venv/bin/python -m bench
@@ -29,6 +30,9 @@ setup: $(INSTALLED) ## Make .venv and install; the other targets do it by themse
 
 sweep: $(INSTALLED) ## Measure the frontier of MODEL on DEVICE: make sweep MODEL=gpt2-tiny ARGS='protocol=full'
 	@set -f; $(BENCH) sweep model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(ARGS)
+
+plan: $(INSTALLED) ## Plan MODEL's placement within BUDGET (8GiB, 60%; by default a frontier): make plan MODEL=gpt2 BUDGET=8GiB
+	@set -f; $(BENCH) plan model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(TARGET),target='$(TARGET)') $(if $(BUDGET),budget='$(BUDGET)') $(ARGS)
 
 forecast: $(INSTALLED) ## Forecast MODEL's peaks without training: make forecast MODEL=gpt2 TARGET=h200 ARGS='precision=bf16-autocast'
 	@set -f; $(BENCH) forecast model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(TARGET),target='$(TARGET)') $(ARGS)

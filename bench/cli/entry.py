@@ -31,6 +31,9 @@ OPTION_NAMES = (
     *CONTROL_GROUPS,
     *(
         "audit",
+        "compiled",
+        "compiled_backend",
+        "compiled_budgets",
         "restore",
         "caps",
         "placements",
@@ -41,6 +44,8 @@ OPTION_NAMES = (
         "method",
         "target",
         "real",
+        "budget",
+        "count",
     ),
     *("trials", "steps", "tracker", "study", "port", "results", "out"),
 )

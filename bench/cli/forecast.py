@@ -14,13 +14,14 @@ from bench.cli.entry import Options, run_verb
 from bench.cli.measured import asked_step, measured_study
 from bench.cli.project import shown
 from bench.cli.request import CONTROL_GROUPS, refuse_unknown
+from bench.cli.target import asked_target
 from bench.frontier import load_frontier
 from bench.records.forecast import METHODS
 from bench.report.forecast_table import ForecastTable, Measured, forecast_rows, render_forecasts
 from bench.report.terminal import show
-from bench.spec import Controls, SpecError, from_mapping, to_mapping
+from bench.spec import Controls, SpecError, to_mapping
 from bench.study import ForecastAnswer, ask_forecasts
-from bench.target.spec import Target, validate_target
+from bench.target.spec import Target
 
 OPTIONS = (*CONTROL_GROUPS, "caps", "placements", "target", "method", "study", "results")
 
@@ -34,7 +35,7 @@ def forecast(options: Options) -> Answer:
     results: Path = options["results"]
     if options["method"] not in METHODS:
         raise SpecError(f"method: {options['method']!r} is not one of {', '.join(METHODS)}")
-    target = _target(options["target"])
+    target = asked_target(options["target"])
     controls, study, directory = asked_step(options)
     placements = options["placements"] if study is None else {"explicit": [entry.text for entry in study.placements]}
     with Console(stderr=True).status(f"forecasting {controls.model.name}"):
@@ -53,14 +54,6 @@ def forecast(options: Options) -> Answer:
         print(f"\nmeasured by the study {shown(directory)}")
     data = _data(controls, target, answer, table, directory)
     return Answer(exit_code=PARTIAL if answer.forecasts.missing else COMPLETE, data=data)
-
-
-def _target(option: Any) -> Target | None:
-    if option is None:
-        return None
-    target = from_mapping(Target, option, where="target")
-    validate_target(target)
-    return target
 
 
 def _table(controls: Controls, target: Target | None, answer: ForecastAnswer, directory: Path | None) -> ForecastTable:

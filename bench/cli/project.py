@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,16 @@ from typing import Any
 
 from bench.frontier import Frontier, build_frontier, read_frontier, write_frontier
 from bench.frontier.store import source_digest
+from bench.frontier.versus import Versus, versus
 from bench.placement.coverage import placement_coverage
-from bench.records import read_records, read_study
+from bench.records import Plans, read_records, read_study
+from bench.records.compiled import Compiled, read_compiled
 from bench.report import render_table, write_plots
+from bench.report.compiled_data import compiled_points, write_compiled_csv
+from bench.report.compiled_table import render_compiled
+from bench.report.plan_table import render_expected
 from bench.report.terminal import show
+from bench.report.versus_table import render_versus, versus_rows
 from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
 from bench.track.uri import store_scheme
@@ -36,15 +43,34 @@ class StudyView:
     frontier: Frontier
     chains: tuple[ChainInfo, ...]
     """The model's, as its placements name them."""
+    plans: Plans
+    """What was expected of the placements that were planned."""
+    versus: Versus | None
+    """The planned placements against peers'; None where no peer was asked for."""
+    compiled: Compiled
+    """What was compiled under memory budgets beside it."""
+    target_half_width: float
     plot: Path | None
     """The picture to look at first; None where nothing was measured."""
 
     def data(self) -> Any:
-        """The frontier as JSON values, and `coverage`: placement → modules covered of all, by chain and kind."""
-        return to_mapping(self.frontier) | {"coverage": coverage_data(self.frontier, self.chains)}
+        """The frontier as JSON values, and `coverage`: placement → modules covered of all, by chain and kind.
+
+        With peers, `versus` as well: a row for each placement of theirs.
+        """
+        data = to_mapping(self.frontier) | {"coverage": coverage_data(self.frontier, self.chains)}
+        if self.compiled.choices:
+            data["compiled"] = [to_mapping(p) for p in compiled_points(self.compiled, self.target_half_width)]
+        return data if self.versus is None else data | {"versus": versus_rows(self.versus)}
 
     def print(self) -> None:
         show(render_table(self.frontier, self.chains))
+        expected = render_expected(self.frontier, self.plans)
+        compiled = render_compiled(self.compiled, self.target_half_width)
+        for table in (expected, None if self.versus is None else render_versus(self.versus), compiled):
+            if table is not None:
+                print()
+                show(table)
         print(f"\nstudy: {shown(self.directory)}")
         if self.plot is not None:
             print(f"plot:  {shown(self.plot)}")
@@ -62,11 +88,30 @@ def draw(directory: Path) -> StudyView:
     """Builds the frontier from the study's records and writes its files and plots."""
     study = read_study(directory)
     built_from = source_digest(directory)
-    frontier = build_frontier(study, read_records(directory))
+    records = read_records(directory)
+    frontier = build_frontier(study, records)
     write_frontier(directory, frontier, built_from=built_from)
+    compiled, target_half_width = read_compiled(directory), study.controls.protocol.target_half_width
+    if compiled.choices:
+        write_compiled_csv(directory, compiled_points(compiled, target_half_width))
     pictures = write_plots(directory, study, frontier)
     plot = next((path for path in pictures if path.suffix == ".png"), None)
-    return StudyView(directory=directory, frontier=frontier, chains=study.chains, plot=plot)
+    has_peers = any(row.peer is not None for row in records.plans.rows)
+    return StudyView(
+        directory=directory,
+        frontier=frontier,
+        chains=study.chains,
+        plans=records.plans,
+        versus=versus(study, records, frontier.trials, _of_first_round(records.plans)) if has_peers else None,
+        compiled=compiled,
+        target_half_width=target_half_width,
+        plot=plot,
+    )
+
+
+def _of_first_round(plans: Plans) -> Plans:
+    """Plans of a second round are measured beside the reference alone: in no round with a peer's placement."""
+    return dataclasses.replace(plans, rows=tuple(row for row in plans.rows if row.round == 1))
 
 
 def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:

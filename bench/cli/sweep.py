@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
+from bench.cli.compiling import OPTIONS as COMPILED_OPTIONS, compile_beside, compiled_request
 from bench.cli.entry import Options, run_verb
+from bench.cli.planning import knowledge, plan_request, plan_rounds
 from bench.cli.progress import ProgressDisplay
 from bench.cli.project import StudyView, check_tracker, draw, publish
 from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
+from bench.records import PlanRequest, read_records, read_study, study_path
 from bench.records.forecast import METHODS
 from bench.spec import (
     ANSWERS,
@@ -31,8 +34,14 @@ from bench.spec import (
     uncontrolled,
 )
 from bench.study import probe_worker, run_study
+from bench.study.planning import plan_again, plan_first, with_plans
+from bench.study.progress import Watch
 
-OPTIONS = (*CONTROL_GROUPS, "audit", "caps", "forecast", "placements", "reference", "restore", "results", "tracker")
+OPTIONS = (
+    *CONTROL_GROUPS,
+    *COMPILED_OPTIONS,
+    *("audit", "caps", "forecast", "placements", "reference", "restore", "results", "tracker"),
+)
 
 
 def run(overrides: Sequence[str]) -> int:
@@ -42,9 +51,15 @@ def run(overrides: Sequence[str]) -> int:
 def sweep(options: Options) -> Answer:
     results: Path = options["results"]
     method = _choice(options, "forecast", (*METHODS, OFF))
-    study = plan_study(options)
+    request, rounds = plan_request(options["placements"]), plan_rounds(options["placements"])
+    compiled = compiled_request(options)
+    study = resolved_study(options)
     with ProgressDisplay() as display:
-        directory = run_study(study, results, watch=display, forecast=method)
+        if request.asks_for_any:
+            study, directory = _run_planned(study, request, rounds, results, display, method)
+        else:
+            directory = run_study(study, results, watch=display, forecast=method)
+        compile_beside(directory, read_study(directory), compiled, display)
     view = draw(directory)
     view.print()
     published = publish(directory, results, options["tracker"])
@@ -52,7 +67,24 @@ def sweep(options: Options) -> Answer:
     return Answer(exit_code=COMPLETE if complete else PARTIAL, data=answer_data(view))
 
 
-def plan_study(options: Options) -> StudySpec:
+def _run_planned(
+    study: StudySpec, request: PlanRequest, rounds: int, results: Path, watch: Watch, method: str
+) -> tuple[StudySpec, Path]:
+    """The study with what was planned, and its directory. What a second round finds is measured once the first is:
+    beside the reference in rounds of their own, as whatever extends a study."""
+    directory = study_path(results, study)
+    plans = plan_first(directory, study, request, watch)
+    study = with_plans(study, plans)
+    run_study(study, results, watch=watch, forecast=method)
+    if rounds > 1:
+        known = knowledge(read_study(directory), read_records(directory))
+        plans = plan_again(directory, study, plans, known, watch)
+        study = with_plans(study, plans)
+        run_study(study, results, watch=watch, forecast=method)
+    return study, directory
+
+
+def resolved_study(options: Options) -> StudySpec:
     """The resolved study: controls with their facts as executed, and the placements that the model can take."""
     refuse_unknown(options, OPTIONS)
     controls = controls_of(options)

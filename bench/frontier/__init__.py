@@ -3,6 +3,7 @@
 from bench.frontier.build import build_frontier as build_frontier
 from bench.frontier.confidence import frontier_confidence as frontier_confidence
 from bench.frontier.dominance import Point as Point, dominates as dominates, nondominated as nondominated
+from bench.frontier.gaps import GapPoint as GapPoint, gap_budgets as gap_budgets, gap_points as gap_points
 from bench.frontier.hypervolume import (
     PEAK_RATIO_BOUND as PEAK_RATIO_BOUND,
     TIME_RATIO_BOUND as TIME_RATIO_BOUND,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from bench.records import Forecasts, Record, Records
+from bench.records import Forecasts, Plans, Record, Records
 from bench.spec import PlacementEntry, StudySpec, differing_controls
 
 
@@ -32,18 +32,20 @@ def merge_records(studies_and_records: Iterable[tuple[StudySpec, Records]]) -> t
     entries: list[Record] = []
     damaged: list[int] = []
     telemetry_notes: list[str] = []
-    forecasts = Forecasts()
+    forecasts, plans = Forecasts(), Plans()
     for _, records in parts:
         offset = 1 + max((entry.execution for entry in entries), default=-1)
         entries += (dataclasses.replace(entry, execution=entry.execution + offset) for entry in records.entries)
         damaged += records.damaged_lines
         telemetry_notes += records.telemetry_notes
         forecasts = forecasts.joined(records.forecasts)
+        plans = plans.joined(records.plans)
     return merged, Records(
         entries=tuple(entries),
         damaged_lines=tuple(damaged),
         telemetry_notes=tuple(dict.fromkeys(telemetry_notes)),
         forecasts=forecasts,
+        plans=plans,
     )
 
 

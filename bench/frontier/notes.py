@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bench.frontier.audit_notes import audit_notes
 from bench.frontier.forecast_notes import forecast_notes
+from bench.frontier.plan_notes import plan_notes
 from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
@@ -48,6 +49,7 @@ def frontier_notes(
         *_other_kernels(study, records),
         *audit_notes(trials),
         *forecast_notes(records.forecasts, trials, plain_forecast),
+        *plan_notes(records.plans, trials),
         *records.telemetry_notes,
         *_damaged_lines(records),
     )

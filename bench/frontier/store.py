@@ -16,6 +16,7 @@ from bench.frontier.build import build_frontier
 from bench.frontier.types import Frontier, Interval, Trial
 from bench.records import (
     FORECAST_FILE,
+    PLAN_FILE,
     SAMPLES_FILE,
     STUDY_FILE,
     TELEMETRY_SUMMARY_FILE,
@@ -32,7 +33,7 @@ CSV_FILE = "frontier.csv"
 GENERATOR_SEPARATOR = "; "
 KIND_SEPARATOR = " "
 REMEDY = "build it again from the study's records: python -m bench plots study=…"
-SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE)
+SOURCES = (STUDY_FILE, SAMPLES_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE, PLAN_FILE)
 """What a frontier is built from."""
 
 

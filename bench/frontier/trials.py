@@ -11,7 +11,19 @@ from bench.frontier.reference import measured_reference
 from bench.frontier.series import ratio_steadiness, steadiness_text, time_steadiness, unsteady_text
 from bench.frontier.steadiness import UNSTEADY, Steadiness
 from bench.frontier.types import Interval, Trial
-from bench.records import AuditRecord, Forecast, MemorySample, OutcomeRecord, Records, TimeSample, kept_samples
+from bench.records import (
+    PLAIN,
+    AuditRecord,
+    Forecast,
+    MemorySample,
+    OutcomeRecord,
+    Plan,
+    Plans,
+    Records,
+    TimeSample,
+    kept_samples,
+)
+from bench.records.plan import COUNTED
 from bench.spec import PlacementEntry, StudySpec
 from bench.stats import PairedRatio, estimate_paired, judge, paired_ratios
 
@@ -60,7 +72,51 @@ def summarize_trials(study: StudySpec, records: Records) -> tuple[Trial, ...]:
         return _beside_forecast(scored, forecast)
 
     audits = {record.placement: record for record in records.of(AuditRecord)}
-    return tuple(_beside_audit(summarize(entry), entry, audits.get(entry.text)) for entry in study.placements)
+    trials = [_beside_audit(summarize(entry), entry, audits.get(entry.text)) for entry in study.placements]
+    return _beside_plans(trials, reference, records.plans)
+
+
+def _beside_plans(trials: Sequence[Trial], reference: str | None, plans: Plans) -> tuple[Trial, ...]:
+    """With what was expected of those that were planned, and the replay times that were measured of them: both are
+    differences of two placements."""
+    expected = plans.expected
+    step_ms = next((trial.step_time_ms for trial in trials if trial.placement == reference), None)
+    step_ms = step_ms if reference == PLAIN else None
+    return tuple(
+        _beside_plan(trial, expected[trial.placement], plans, step_ms) if trial.placement in expected else trial
+        for trial in trials
+    )
+
+
+def _beside_plan(trial: Trial, plan: Plan, plans: Plans, step_ms: float | None) -> Trial:
+    expected_ms = None if plans.cost_source == COUNTED else plan.replay_ms
+    measured_ms = replay_time(trial, step_ms)
+    return dataclasses.replace(
+        trial,
+        replay_ms=measured_ms,
+        expected_peak_bytes=plan.peak_allocated_bytes,
+        expected_peak_error_share=forecast_error(
+            plan.peak_allocated_bytes, trial.peak_allocated_bytes, trial.persistent_bytes
+        ),
+        expected_replay_ms=expected_ms,
+        expected_replay_error_share=replay_error(expected_ms, measured_ms),
+    )
+
+
+def replay_time(trial: Trial, plain_ms: float | None) -> float | None:
+    """By how much its step took longer than that of `none`, from the paired ratio; None where either has no time.
+
+    Args:
+        plain_ms: step time of `none`; None where ratios are to another placement.
+    """
+    return None if trial.time_ratio is None or plain_ms is None else (trial.time_ratio - 1) * plain_ms
+
+
+def replay_error(expected_ms: float | None, measured_ms: float | None) -> float | None:
+    """(expected − measured) / measured; None where nothing was measured that an error could be a share of."""
+    if expected_ms is None or measured_ms is None or measured_ms <= 0:
+        return None
+    return (expected_ms - measured_ms) / measured_ms
 
 
 def _beside_audit(trial: Trial, entry: PlacementEntry, audit: AuditRecord | None) -> Trial:

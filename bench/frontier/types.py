@@ -57,6 +57,19 @@ class Trial:
     """`fake step` or `rearranged`, as in the study's `forecast.json`."""
     forecast_error_share: float | None = None
     """(forecast peak − measured peak) / (measured peak − persistent); None where either is missing."""
+    replay_ms: float | None = None
+    """Of a planned placement, by how much its step took longer than that of `none`: (time ratio − 1) × the step time of
+    `none`, so by pairs of one round. None where ratios are to another placement."""
+    expected_peak_bytes: int | None = None
+    """What the planner, or for a peer's placement its forecast, expected before it was measured."""
+    expected_peak_error_share: float | None = None
+    """(expected peak − measured peak) / (measured peak − persistent); None where either is missing."""
+    expected_replay_ms: float | None = None
+    """By how much its step was expected to take longer than that of `none`. None where no times were known: costs that
+    only rank placements are no times."""
+    expected_replay_error_share: float | None = None
+    """(expected − measured) / measured replay time; None where either is missing, or its step was no slower than that
+    of `none`."""
     audit: str | None = None
     """Verdict on its replay: `valid` (to the bit), `valid-within-tolerance`, `invalid`, `flaky` or `unsupported`; None
     where it was not audited, as `none` is not."""

@@ -157,6 +157,8 @@ def _adding_up(ms: Sequence[float], total_ms: float) -> tuple[float, ...]:
     """Scaled where they are more than the step, since watching slows it down; where they are less, what is missing is
     the host's, and each op's alike."""
     found = sum(ms)
+    if found == 0:  # ops too short for the clock
+        return (total_ms / max(len(ms), 1),) * len(ms)
     if found >= total_ms:
         return tuple(one * total_ms / found for one in ms)
     missing = (total_ms - found) / max(sum(one > 0 for one in ms), 1)

@@ -24,6 +24,8 @@ MEASURED, COUNTED = "measured", "counted"
 NOMINAL_FLOPS_PER_S, NOMINAL_BYTES_PER_S = 1e11, 1e10
 NOISE_SHARE = 0.01
 """Of the plain step's time, how far a measured extra time is taken to be off where nobody says."""
+LEAST_REPLAY_FACTOR = 0.25
+"""No replay is free, whatever a noisy machine says."""
 PRIOR_SPREAD = 0.5
 """How far the truth of each part is thought to lie from what was estimated, as a share of the estimate."""
 
@@ -44,7 +46,9 @@ class OpCosts:
     policy_op_ms: float
     """What an op takes longer under a selective policy, whose dispatch modes are written in Python."""
     source: str
-    """`measured` or `roofline`."""
+    """`measured`, `roofline` or `counted`."""
+    replay_factor: float = 1.0
+    """What an op takes in a replay, over what it takes in the plain step."""
 
     def replay_ms(self, counts: Counts) -> float:
         """By how much a placement's step is expected to take longer than the plain one."""
@@ -53,7 +57,7 @@ class OpCosts:
     def parts_ms(self, counts: Counts) -> tuple[float, float, float]:
         """(replayed ops, regions, policies)."""
         return (
-            sum(self.op_ms[index] for index in counts.replayed),
+            sum(self.op_ms[index] for index in counts.replayed) * self.replay_factor,
             counts.num_replays * self.region_ms,
             counts.num_policy_ops * self.policy_op_ms,
         )
@@ -75,9 +79,9 @@ class Measured:
 
 
 def calibrated(costs: OpCosts, measured: Sequence[Measured], *, noise_ms: float | None = None) -> OpCosts:
-    """Costs that fit what was measured: each of the three parts is multiplied by a factor of at least 0, found by least
-    squares. The factors begin at 1 and move only as far as the measurements say, so that one placement is enough, and a
-    part that no placement has stays as it was.
+    """Costs that fit what was measured: each of the three parts of a replay is multiplied by a factor found by least
+    squares, of at least 0, that of the ops of at least LEAST_REPLAY_FACTOR. The factors begin at 1 and move only as far
+    as the measurements say, so that one placement is enough, and a part that no placement has stays as it was.
 
     Args:
         noise_ms: by how much each `extra_ms` may be off; NOISE_SHARE of the plain step where it is None.
@@ -90,7 +94,7 @@ def calibrated(costs: OpCosts, measured: Sequence[Measured], *, noise_ms: float 
     ops, region, policy = (float(factor) for factor in factors)
     return dataclasses.replace(
         costs,
-        op_ms=tuple(ms * ops for ms in costs.op_ms),
+        replay_factor=costs.replay_factor * max(ops, LEAST_REPLAY_FACTOR),
         region_ms=costs.region_ms * region,
         policy_op_ms=costs.policy_op_ms * policy,
     )

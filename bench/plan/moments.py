@@ -66,9 +66,15 @@ class Change:
     def line(self, num_moments: int) -> Line:
         return np.repeat(self.bytes, np.diff(np.concatenate([self.moments, [num_moments]])))
 
-    def moved(self, turn: int, forward: int, backward: int) -> Change:
-        """The same change by an equal region elsewhere: what happens before moment `turn` later by `forward` moments,
-        the rest by `backward`."""
-        later = self.moments + np.where(self.moments < turn, forward, backward)
+    def add_to(self, line: Line) -> None:
+        line += self.line(len(line))
+
+    def moved(self, period: Line, by: int) -> Change:
+        """The same change by an equal region that stands `by` periods later.
+
+        Args:
+            period: moments between equal regions at each moment, shape (moments,).
+        """
+        later = self.moments + by * period[self.moments]
         later[0] = 0
         return Change(later, self.bytes)

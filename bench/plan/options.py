@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.placement.policy import OP_GROUPS
@@ -23,13 +23,16 @@ from bench.plan.trials import Trials, Tried
 from bench.trace.log import Op
 from bench.trace.rearrange import Rearranged
 from bench.trace.rearrange_script import Call, Script
-from bench.trace.saved import OP
+from bench.trace.saved import OP, PACK
 
 MAX_KEPT = 10
 """Choices of what to keep in one region."""
-WORTH = 0.002
-"""What an option frees at least, of what could move (peak less persistent), and what keeping an op saves at least, of
-the region's time."""
+WORTH = 0.02
+"""What an option frees at least, of what could move (peak less persistent) for a unit of the chains."""
+MAX_KEEPING = 8
+"""Units of a chain in a region that may keep outputs."""
+WORTH_KEEPING = 0.002
+"""What keeping an op saves at least, of the region's time."""
 
 _GROUP_OF = {op: group for group, ops in OP_GROUPS.items() for op in ops}
 
@@ -58,17 +61,27 @@ class Option:
     keeps: tuple[Keep, ...] = ()
 
     def keeping(self, chosen: Sequence[Keep]) -> tuple[Region, ...]:
-        calls: dict[str, list[int]] = {}
-        for op, call in itertools.chain.from_iterable(keep.calls for keep in chosen):
-            calls.setdefault(op, []).append(call)
-        kept = tuple(Kept(op=op, calls=tuple(numbers)) for op, numbers in calls.items())
-        return (dataclasses.replace(self.regions[0], keeps=kept), *self.regions[1:])
+        calls = itertools.chain.from_iterable(keep.calls for keep in chosen)
+        return (keeping(self.regions[0], calls), *self.regions[1:])
+
+
+def keeping(region: Region, calls: Iterable[tuple[str, int]]) -> Region:
+    """The region with a policy that keeps these calls of ops, and nothing else."""
+    numbers: dict[str, list[int]] = {}
+    for op, call in calls:
+        numbers.setdefault(op, []).append(call)
+    kept = tuple(Kept(op=op, calls=tuple(of_op)) for op, of_op in numbers.items())
+    return dataclasses.replace(region, keeps=kept)
+
+
+def freed_bytes(tried: Tried) -> int:
+    """At the moment at which it frees most."""
+    return -int(tried.change.bytes.min())
 
 
 def options_of(trials: Trials, sites: Sites, runs: Sequence[Run]) -> list[Option]:
     """All options that free memory worth a region, without those that cost more than another for no less memory."""
-    atoms = _Atoms(sites)
-    maker = _Maker(trials, atoms)
+    maker = _Maker(trials, sites)
     found: list[Option] = []
     known: dict[tuple[int, Units], list[Option]] = {}
     for units, is_chained in [*((u, True) for u in sites.chained), *((u, False) for u in sites.inside)]:
@@ -80,7 +93,7 @@ def options_of(trials: Trials, sites: Sites, runs: Sequence[Run]) -> list[Option
         key = (id(run), first)
         if key not in known:
             known[key] = maker.at(first, nests=is_chained)
-        found += [_moved(option, run, by, trials.turn) for option in known[key]] if by else known[key]
+        found += [_moved(option, run, by) for option in known[key]] if by else known[key]
     return _undominated(found, len(trials.plain))
 
 
@@ -105,55 +118,85 @@ def _paths_above(module: str) -> Iterator[str]:
 
 
 class _Maker:
-    def __init__(self, trials: Trials, atoms: _Atoms) -> None:
-        self._trials, self._atoms = trials, atoms
-        self._rewritten = _rewritten(trials.log.ops)
-        self._worth = WORTH * (int(trials.plain.max()) - trials.persistent_bytes)
+    def __init__(self, trials: Trials, sites: Sites) -> None:
+        self._trials, self._atoms = trials, _Atoms(sites)
+        singles = {units[0] for units in sites.chained if len(units) == 1}
+        movable = int(trials.plain.max()) - trials.persistent_bytes
+        self._worth = WORTH * movable / max(len(singles), 1)
+        self._parts: dict[str, list[str]] = {}
+        """Module → modules right inside it that may be regions."""
+        for units in sites.inside:
+            if len(units) == 1:
+                self._parts.setdefault(self._around(units[0]), []).append(units[0])
 
     def at(self, units: Units, *, nests: bool) -> list[Option]:
-        """One region, and one with each of its units nested in it where `nests`."""
+        """One region, and where `nests`, one with others in it: each of its units, or each part of its only one."""
+        if self._most_freed(units) < self._worth:
+            return []
         bare = Region(units=units)
         tried = self._trials.tried(Placement((bare,)))
-        if tried is None or -int((tried.line - self._trials.plain).min()) < self._worth:
+        if tried is None or freed_bytes(tried) < self._worth:
             return []
-        option = Option((bare,), self._atoms.of(units), tried.cost_ms, tried.change)
-        found = [dataclasses.replace(option, keeps=keeps, policy_ms=ms) for keeps, ms in [self._keeps(bare, tried)]]
-        if nests and len(units) > 1:
-            regions = (bare, *(Region(units=(unit,)) for unit in units))
+        atoms = self._atoms.of(units)
+        keeps, policy_ms = self._keeps(bare, tried) if len(units) <= MAX_KEEPING else ((), 0.0)
+        found = [Option((bare,), atoms, tried.cost_ms, tried.change, policy_ms, keeps)]
+        parts = units if len(units) > 1 else self._parts.get(units[0], ())
+        inner = [unit for unit in parts if self._most_freed((unit,)) >= self._worth]
+        if nests and inner:
+            regions = (bare, *(Region(units=(unit,)) for unit in inner))
             nested = self._trials.tried(Placement(regions))
             if nested is not None:
-                found.append(Option(regions, option.atoms, nested.cost_ms, nested.change))
+                found.append(Option(regions, atoms, nested.cost_ms, nested.change))
         return found
 
+    def _around(self, module: str) -> str:
+        """The module that calls it, or one further out."""
+        return next((path for path in _paths_above(module) if path in self._trials.script.calls), "")
+
+    def _most_freed(self, units: Units) -> int:
+        """What the region could free at most: all that is saved in it."""
+        script = self._trials.script
+        saved = {
+            script.packed[index]
+            for unit in units
+            for call in script.calls[unit]
+            for kind, index in script.items[call.enter : call.leave]
+            if kind == PACK
+        }
+        return sum(script.storages[storage].size_bytes for storage in saved & script.from_forward)
+
     def _keeps(self, bare: Region, tried: Tried) -> tuple[tuple[Keep, ...], float]:
-        total = sum(self._trials.costs.op_ms[index] for index in tried.step.replayed)
         keeps: list[Keep] = []
         policy_ms = 0.0
-        for calls, ms in self._keepable(bare.units, tried.step):
-            if ms < WORTH * total or len(keeps) == MAX_KEPT:
+        for calls, ms in keepable_ops(self._trials, bare.units, tried.step):
+            if ms < WORTH_KEEPING * tried.ops_ms or len(keeps) == MAX_KEPT:
                 break
-            keep = Keep(calls, ms, tried.change)
-            kept = self._trials.tried(Placement(Option((bare,), frozenset(), 0, tried.change).keeping([keep])))
-            if kept is not None:
-                keeps.append(dataclasses.replace(keep, change=Change.between(tried.line, kept.line)))
+            kept = self._trials.tried(Placement((keeping(bare, calls),)))
+            if kept is not None and kept.ops_ms < tried.ops_ms:
+                keeps.append(Keep(calls, tried.ops_ms - kept.ops_ms, Change.between(tried.line, kept.line)))
                 policy_ms = max(policy_ms, kept.policy_ms)
         return tuple(keeps), policy_ms
 
-    def _keepable(self, units: Units, step: Rearranged) -> list[tuple[tuple[tuple[str, int], ...], float]]:
-        """(calls that are kept together, the time of their ops), the most time first."""
-        log, replayed = self._trials.log, set(step.replayed)
-        groups: dict[object, list[tuple[str, int]]] = {}
-        times: dict[object, float] = {}
-        for name, call, index in _region_calls(self._trials.script, log.ops, units):
-            op = log.ops[index]
-            made = {s for s in op.writes if log.storages[s].op == index}
-            if name is None or index not in replayed or not made or made & self._rewritten:
-                continue
-            unit = next(u for u in units if op.module == u or op.module.startswith(u + "."))
-            key = (name, op.module[len(unit) :], op.moved_bytes) if len(units) > 1 else index
-            groups.setdefault(key, []).append((name, call))
-            times[key] = times.get(key, 0.0) + self._trials.costs.op_ms[index]
-        return [(tuple(groups[key]), ms) for key, ms in sorted(times.items(), key=lambda entry: -entry[1])]
+
+def keepable_ops(trials: Trials, units: Units, step: Rearranged) -> list[tuple[tuple[tuple[str, int], ...], float]]:
+    """(calls that are kept together, the time of their ops), the most time first.
+
+    Args:
+        step: under the region alone, keeping nothing.
+    """
+    log, replayed = trials.log, set(step.replayed)
+    groups: dict[object, list[tuple[str, int]]] = {}
+    times: dict[object, float] = {}
+    for name, call, index in _region_calls(trials.script, log.ops, units):
+        op = log.ops[index]
+        made = {s for s in op.writes if log.storages[s].op == index}
+        if name is None or index not in replayed or not made or made & trials.rewritten:
+            continue
+        unit = next(u for u in units if op.module == u or op.module.startswith(u + "."))
+        key = (name, op.module[len(unit) :], op.moved_bytes) if len(units) > 1 else index
+        groups.setdefault(key, []).append((name, call))
+        times[key] = times.get(key, 0.0) + trials.costs.op_ms[index] * trials.costs.replay_factor
+    return [(tuple(groups[key]), ms) for key, ms in sorted(times.items(), key=lambda entry: -entry[1])]
 
 
 def _region_calls(script: Script, ops: Sequence[Op], units: Units) -> Iterator[tuple[str | None, int, int]]:
@@ -173,16 +216,6 @@ def _first_calls(script: Script, units: Units) -> list[Call]:
     return [next(call for call in script.calls[unit] if call.with_gradients) for unit in units]
 
 
-def _rewritten(ops: Sequence[Op]) -> set[int]:
-    """Storages that an op changes that did not make them; what a policy keeps must stay as it was."""
-    made: set[int] = set()
-    changed: set[int] = set()
-    for op in ops:
-        for storage in op.writes:
-            (changed if storage in made else made).add(storage)
-    return changed
-
-
 def _first_alike(runs: Sequence[Run], units: Units) -> tuple[Run | None, int]:
     """The run that they lie in, and how many units before them the first that can stand for them is."""
     for run in runs:
@@ -192,10 +225,7 @@ def _first_alike(runs: Sequence[Run], units: Units) -> tuple[Run | None, int]:
     return None, 0
 
 
-def _moved(option: Option, run: Run, by: int, turn: int) -> Option:
-    def moved(change: Change) -> Change:
-        return change.moved(turn, by * run.forward_period, -by * run.backward_period)
-
+def _moved(option: Option, run: Run, by: int) -> Option:
     return dataclasses.replace(
         option,
         regions=tuple(
@@ -203,8 +233,8 @@ def _moved(option: Option, run: Run, by: int, turn: int) -> Option:
             for region in option.regions
         ),
         atoms=frozenset(run.renamed(atom, by) for atom in option.atoms),
-        change=moved(option.change),
-        keeps=tuple(dataclasses.replace(keep, change=moved(keep.change)) for keep in option.keeps),
+        change=option.change.moved(run.period, by),
+        keeps=tuple(dataclasses.replace(keep, change=keep.change.moved(run.period, by)) for keep in option.keeps),
     )
 
 

@@ -1,26 +1,34 @@
 """The placement that costs least within a memory budget, and the few of a frontier that are worth measuring.
 
 The program (`bench.plan.solve`) takes memory to be a sum of changes; each of its answers is forecast as a whole. Where
-the forecast is over the budget, what the sum missed at that moment is written into the program and it is solved again.
+the forecast is over the budget, what choices change together (`bench.plan.interplay`) is written into the program and
+it is solved again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.placement.types import NONE, Placement
+from bench.placement.errors import UnsupportedPlacementError
+from bench.placement.types import NONE, Placement, PlacementError
 from bench.plan.costs import OpCosts
+from bench.plan.interplay import interplays_of
 from bench.plan.options import options_of
 from bench.plan.repeats import runs_of
 from bench.plan.sites import sites_of
 from bench.plan.solve import Choice, Program
 from bench.plan.trials import Trials
+from bench.plan.why import over_budget_text
 from bench.records.forecast import Forecast
 from bench.spec import ChainInfo
 from bench.trace.forecast import Forecaster
+from bench.trace.rearrange import CannotRearrangeError
 
-MAX_TIGHTENINGS = 6
+MAX_TIGHTENINGS = 12
+MAX_INTERPLAYS = 8
+"""That are learnt from one choice."""
 GRID = 24
 """Budgets between the floor and `none` that a frontier is chosen from."""
 
@@ -34,7 +42,7 @@ class Planned:
     replay_ms: float
     """By how much its step is expected to take longer than the plain one."""
     bound_ms: float
-    """No choice among the planner's options within its budget is expected to cost less."""
+    """No choice among the planner's options within its budget is expected to cost less, as far as the solver proved."""
     budget_bytes: int | None = None
     """That it was planned for; None for the floor."""
 
@@ -70,10 +78,12 @@ class Planner:
         self._trials = Trials(forecaster, costs)
         self._costs = costs
         sites = sites_of(self._trials.script, forecaster.wiring(), chains)
-        runs = runs_of(self._trials.script, chains, self._trials.turn)
+        runs = runs_of(self._trials.script, chains)
         self._options = options_of(self._trials, sites, runs)
         self._program = Program(self._trials.plain, self._options, step_ms=costs.step_ms)
         self.plain = self._planned(NONE, None, 0.0)
+        self._known: list[Planned] = [self.plain]
+        """All that was forecast as a whole."""
         self._floor: Planned | None = None
 
     @property
@@ -84,12 +94,31 @@ class Planner:
     def num_trials(self) -> int:
         return self._trials.count
 
+    def consider(self, placement: Placement) -> Planned:
+        """Makes a placement from elsewhere one of those that plans are chosen from, so that no plan is dearer at its
+        peak.
+
+        Raises:
+            PlacementError, UnsupportedPlacementError: as `apply` does.
+            CannotRearrangeError: what it replays is not known.
+        """
+        planned = self._planned(placement, None, 0.0)
+        self._known.append(planned)
+        self._floor = None
+        return planned
+
     def floor(self) -> Planned:
         """The least peak that any placement of regions reaches, at the least cost that is found for it."""
         if self._floor is None:
-            least = self._program.least_peak()
-            cheapest = self._program.within(int(least.line.max()))
-            self._floor = self._checked(cheapest or least, None)
+            for _ in range(MAX_TIGHTENINGS):
+                least = self._program.least_peak()
+                planned = self._tried(least, None)
+                if planned is not None and not self._tighten(least, planned, int(least.line.max())):
+                    break
+            lowest = min(_peak(planned) for planned in self._known)
+            bound = self._settle(lowest, None)
+            self._floor = self._cheapest_known(lowest, None, bound)
+            assert self._floor is not None, "one of them is the lowest"
         return self._floor
 
     def plan(self, budget_bytes: int) -> Planned:
@@ -100,20 +129,37 @@ class Planner:
         Raises:
             OverBudgetError: there is no such placement.
         """
-        if self.plain.forecast.peak_allocated_bytes <= budget_bytes:
+        if _peak(self.plain) <= budget_bytes:
             return self.plain
+        bound = self._settle(budget_bytes, budget_bytes)
+        found = self._cheapest_known(budget_bytes, budget_bytes, bound)
+        if found is None:
+            raise OverBudgetError(self._why(self.floor(), budget_bytes), self.floor())
+        return found
+
+    def _settle(self, most_bytes: int, budget_bytes: int | None) -> float:
+        """Has answers of the program forecast as it learns, until one is within its budget. Returns the last bound."""
+        margin, bound = 0, 0.0
         for _ in range(MAX_TIGHTENINGS):
-            choice = self._program.within(budget_bytes)
+            choice = self._program.within(most_bytes - margin)
             if choice is None:
                 break
-            planned = self._checked(choice, budget_bytes)
-            if planned.forecast.peak_allocated_bytes <= budget_bytes:
-                return planned
-            self._tighten(choice, planned)
-        floor = self.floor()
-        if floor.forecast.peak_allocated_bytes <= budget_bytes:
-            return floor
-        raise OverBudgetError(self._why(floor), floor)
+            bound = choice.bound_ms
+            planned = self._tried(choice, budget_bytes)
+            if planned is None:
+                continue
+            if _peak(planned) <= most_bytes:
+                break
+            if not self._tighten(choice, planned, most_bytes - margin):
+                margin += _peak(planned) - most_bytes
+        return bound
+
+    def _cheapest_known(self, most_bytes: int, budget_bytes: int | None, bound_ms: float) -> Planned | None:
+        fitting = [planned for planned in self._known if _peak(planned) <= most_bytes]
+        if not fitting:
+            return None
+        best = min(fitting, key=lambda planned: (planned.replay_ms, _peak(planned)))
+        return dataclasses.replace(best, budget_bytes=budget_bytes, bound_ms=min(bound_ms, best.replay_ms))
 
     def frontier(self, count: int, *, resolution_ms: float) -> tuple[Planned, ...]:
         """At most `count` plans from the floor up, `none` left out: those whose measurement tells most.
@@ -129,7 +175,8 @@ class Planner:
                 found.append(self.plan(low + (high - low) * step // GRID))
             except OverBudgetError:
                 continue
-        return tuple(plan for plan in _worth_measuring(found, count + 1, resolution_ms) if plan is not top)
+        worth = _worth_measuring(found, count + 1, resolution_ms)
+        return tuple(plan for plan in worth if plan.placement != top.placement)
 
     def _planned(self, placement: Placement, budget_bytes: int | None, bound_ms: float) -> Planned:
         finished = self._finish(placement)
@@ -142,24 +189,51 @@ class Planner:
             budget_bytes=budget_bytes,
         )
 
-    def _checked(self, choice: Choice, budget_bytes: int | None) -> Planned:
-        return self._planned(choice.placement, budget_bytes, choice.bound_ms)
+    def _tried(self, choice: Choice, budget_bytes: int | None) -> Planned | None:
+        """None where the model refuses a region, or what they do together is not known: neither is chosen again."""
+        try:
+            planned = self._planned(choice.placement, budget_bytes, choice.bound_ms)
+        except (PlacementError, UnsupportedPlacementError, CannotRearrangeError):
+            if not self._forbid_refused(choice):
+                self._program.forbid_together(choice)
+            return None
+        self._known.append(planned)
+        return planned
 
-    def _tighten(self, choice: Choice, planned: Planned) -> None:
+    def _forbid_refused(self, choice: Choice) -> bool:
+        refused = False
+        for option, keeps in choice.taken:
+            try:
+                self._planned(Placement(self._program.regions([(option, keeps)])), None, 0.0)
+            except (PlacementError, UnsupportedPlacementError, CannotRearrangeError):
+                self._program.forbid(option)
+                refused = True
+        return refused
+
+    def _tighten(self, choice: Choice, planned: Planned, most_bytes: int) -> bool:
+        """Teaches the program what it did not know of a choice that is over the budget. False where it knows all that
+        happens to the step itself, so that what the device's allocator or finishing the placement adds is at fault."""
         tried = self._trials.tried(choice.placement)
         assert tried is not None, "it was forecast the same way"
-        line = tried.line
-        moment = int(line.argmax())
-        # What the sum missed there, and what finishing the placement or the device's allocator adds to any moment.
-        beyond = planned.forecast.peak_allocated_bytes - int(line[moment])
-        self._program.correct(moment, int(line[moment] - choice.line[moment]) + max(0, beyond))
+        learnt = False
+        for _ in range(MAX_INTERPLAYS):
+            line = self._program.line(choice.taken)
+            moment = int(tried.line.argmax())
+            if tried.line[moment] <= most_bytes or line[moment] >= tried.line[moment]:
+                break
+            interplays = interplays_of(choice, moment, self._program, self._trials)
+            if not interplays:
+                break
+            self._program.add(interplays)
+            learnt = True
+        return learnt
 
-    def _why(self, floor: Planned) -> str:
-        peak, persistent = floor.forecast.peak_allocated_bytes, floor.forecast.persistent_bytes
-        return (
-            f"no placement gets under {peak} bytes: {persistent} of them are there before the step, "
-            f"and the rest is needed in {floor.forecast.peak_phase} whatever is replayed"
-        )
+    def _why(self, floor: Planned, budget_bytes: int) -> str:
+        return over_budget_text(self._forecaster.by_fake_step(floor.placement)[1], budget_bytes)
+
+
+def _peak(planned: Planned) -> int:
+    return planned.forecast.peak_allocated_bytes
 
 
 def _worth_measuring(plans: Sequence[Planned], count: int, resolution_ms: float) -> list[Planned]:

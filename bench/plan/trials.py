@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.placement.types import NONE, Placement
 from bench.plan.costs import OpCosts
 from bench.plan.moments import Change, Line, high_water
-from bench.step.interface import BACKWARD
 from bench.trace.forecast import Forecaster
+from bench.trace.log import Op
 from bench.trace.rearrange import CannotRearrangeError, Rearranged
 from bench.trace.rearrange_script import Script
-from bench.trace.saved import PHASE
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,9 +20,16 @@ class Tried:
     line: Line
     change: Change
     """Against the plain step."""
-    cost_ms: float
+    ops_ms: float
+    """Of the ops that run again."""
+    regions_ms: float
+    """Of the regions themselves."""
     policy_ms: float
-    """Of that, what policies cost."""
+    """Of the policies."""
+
+    @property
+    def cost_ms(self) -> float:
+        return self.ops_ms + self.regions_ms + self.policy_ms
 
 
 class Trials:
@@ -34,13 +41,8 @@ class Trials:
         self.script: Script = self._rearranger.script
         self.persistent_bytes = self.log.persistent_bytes
         self.plain: Line = high_water(self._rearranger.rearranged(NONE), self.persistent_bytes)
-        phases = self.script.phases
-        self.turn = next(
-            moment
-            for moment, (kind, index) in enumerate(self.script.items)
-            if kind == PHASE and phases[index].phase == BACKWARD
-        )
-        """The moment at which the first backward begins."""
+        self.rewritten = _rewritten(self.log.ops)
+        """Storages that an op changes that did not make them; what a policy keeps must stay as it was."""
         self.count = 0
 
     def tried(self, placement: Placement) -> Tried | None:
@@ -51,6 +53,21 @@ class Trials:
         except CannotRearrangeError:
             return None
         line = high_water(step, self.persistent_bytes)
-        parts = self.costs.parts_ms(step)
-        change = Change.between(self.plain, line)
-        return Tried(step=step, line=line, change=change, cost_ms=sum(parts), policy_ms=parts[2])
+        ops_ms, regions_ms, policy_ms = self.costs.parts_ms(step)
+        return Tried(
+            step=step,
+            line=line,
+            change=Change.between(self.plain, line),
+            ops_ms=ops_ms,
+            regions_ms=regions_ms,
+            policy_ms=policy_ms,
+        )
+
+
+def _rewritten(ops: Sequence[Op]) -> set[int]:
+    made: set[int] = set()
+    changed: set[int] = set()
+    for op in ops:
+        for storage in op.writes:
+            (changed if storage in made else made).add(storage)
+    return changed

@@ -27,6 +27,14 @@ from bench.records.forecast import (
     read_forecasts as read_forecasts,
     write_forecasts as write_forecasts,
 )
+from bench.records.plan import (
+    PLAN_FILE as PLAN_FILE,
+    Plan as Plan,
+    PlanRequest as PlanRequest,
+    Plans as Plans,
+    read_plans as read_plans,
+    write_plans as write_plans,
+)
 from bench.records.reference import PLAIN as PLAIN, choose_reference as choose_reference
 from bench.records.types import (
     AuditRecord as AuditRecord,

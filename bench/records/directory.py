@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records.forecast import Forecasts, read_forecasts
+from bench.records.plan import Plans, read_plans
 from bench.records.types import RECORD_KINDS, Record
 from bench.records.write import (
     LineWriter,
@@ -42,6 +43,8 @@ class Records:
     """What the parent saw of the device and the machine meanwhile that a reader must know."""
     forecasts: Forecasts = field(default_factory=Forecasts)
     """What was forecast of the placements; it stands beside what was measured, and decides nothing."""
+    plans: Plans = field(default_factory=Plans)
+    """What was planned, and expected of it; likewise."""
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [entry for entry in self.entries if isinstance(entry, kind)]
@@ -110,6 +113,7 @@ def read_records(directory: Path) -> Records:
         damaged_lines=tuple(damaged),
         telemetry_notes=_telemetry_notes(directory),
         forecasts=read_forecasts(directory),
+        plans=read_plans(directory),
     )
 
 

@@ -5,6 +5,7 @@ They stand beside the records and are not the truth: where the file is absent or
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from bench.spec import SpecError, from_mapping, to_mapping
 
 PLAN_FILE = "plan.json"
 SCHEMA_VERSION = 1
+MEASURED, ROOFLINE, COUNTED = "measured", "roofline", "counted"
+"""Where times come from. MEASURED: the real step's ops. ROOFLINE: a data sheet's rates. COUNTED: FLOPs and bytes at
+nominal rates; such costs rank placements, and are no times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,10 @@ class PlanRequest:
     """What peers that plan under a budget are given."""
     match_peers: bool = False
     """Plan for the peak of each peer's placement as well."""
+
+    @property
+    def asks_for_any(self) -> bool:
+        return bool(self.count or self.budgets or self.peers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +78,30 @@ class Plans:
     step_ms: float | None = None
     """The plain step, as the planner takes it."""
     cost_source: str = ""
-    """`measured` or `roofline`."""
+    """MEASURED, ROOFLINE or COUNTED."""
+    rounds: int = 1
+    """Of planning; in the second the planner knows what was measured."""
     notes: tuple[str, ...] = ()
     problem: str | None = None
     """Why the file could not be read; such plans are empty. Never written."""
+
+    @property
+    def expected(self) -> Mapping[str, Plan]:
+        """Placement → what was expected of it first: what is said later knows what was measured."""
+        return {row.placement: row for row in reversed(self.rows)}
+
+    def joined(self, later: Plans) -> Plans:
+        """With what a later round, or another study of the same controls, planned; all else is the first's."""
+        if self.request is None:
+            return dataclasses.replace(later, problem=self.problem or later.problem)
+        return dataclasses.replace(
+            self,
+            rows=(*self.rows, *(row for row in later.rows if row not in self.rows)),
+            missing={**self.missing, **later.missing},
+            rounds=max(self.rounds, later.rounds),
+            notes=tuple(dict.fromkeys((*self.notes, *later.notes))),
+            problem=self.problem or later.problem,
+        )
 
 
 def read_plans(directory: Path) -> Plans:

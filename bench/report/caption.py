@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.frontier.types import Frontier
+from bench.report.names import long_names
 from bench.spec import StudySpec
 
 
@@ -11,6 +12,7 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
 
     The study's notes stand under its table: some speak of placements that the figure does not name.
     """
+    names = long_names(frontier.trials)
     workload = study.controls.workload
     held = [
         f"{frontier.model} on {frontier.device}",
@@ -21,7 +23,7 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
     ]
     sentences = [", ".join(held)]
     if frontier.reference is not None:
-        sentences.append(f"Reference: {frontier.reference}")
+        sentences.append(f"Reference: {names.get(frontier.reference, frontier.reference)}")
     if frontier.plain_forecast is not None:
         sentences.append("none does not fit: shares of the peak are of its forecast")
     sentences.append(_rounds(frontier))
@@ -31,6 +33,8 @@ def caption(study: StudySpec, frontier: Frontier, prefix: str = "") -> str:
         )
     if prefix:
         sentences.append(f"Placements are shown without their common prefix “{prefix}”")
+    if names:
+        sentences.append("Long placements are shown by what planned them: frontier.csv has their texts")
     if frontier.reference is not None:
         sentences.append("Absolute times are the reference's median times the paired ratio")
     return " ".join(sentence if sentence[-1] in ".!?" else f"{sentence}." for sentence in sentences if sentence)

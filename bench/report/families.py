@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bench.placement import generators
 
 NONE = generators.NONE_FAMILY
+PLANNED, PEER = generators.PLANNED_FAMILY, generators.PEER_FAMILY
 OTHER = "other"
 FAMILIES = (*generators.FAMILIES, OTHER)
 
@@ -14,3 +15,8 @@ FAMILIES = (*generators.FAMILIES, OTHER)
 def family_of(labels: Sequence[str]) -> str:
     """The family of the first generator that is known; a placement may have been yielded by several."""
     return next((family for family in map(generators.family_of, labels) if family in FAMILIES), OTHER)
+
+
+def mark_scale(family: str) -> float:
+    """Width of its mark over that of other families: a star fills less of its square."""
+    return 1.5 if family == PLANNED else 1.0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.frontier.types import Frontier, Interval, Trial
 from bench.report.families import FAMILIES, family_of
 from bench.report.labels import common_prefix, short_label
+from bench.report.names import long_names
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
 from bench.report.reasons import brief
 from bench.report.shares import memory_reference, peak_share, persistent_floor, reference_trial
@@ -109,17 +110,19 @@ class FrontierData:
 def frontier_data(frontier: Frontier) -> FrontierData:
     """Works out everything that the plot shows."""
     prefix = common_prefix(trial.placement for trial in frontier.trials)
+    names = long_names(frontier.trials)
+    labels = {t.placement: names.get(t.placement, short_label(t.placement, prefix)) for t in frontier.trials}
     tags = _tags(frontier)
     panels = tuple(
         panel
-        for panel in (_relative_panel(frontier, tags, prefix), _absolute_panel(frontier, tags, prefix))
+        for panel in (_relative_panel(frontier, tags, labels), _absolute_panel(frontier, tags, labels))
         if panel.marks
     )
     drawn = {mark.family for panel in panels for mark in panel.marks if mark.is_valid}
     return FrontierData(
         panels=panels,
-        key=_key(frontier, tags, prefix),
-        failures=_failures(frontier, tags, prefix),
+        key=_key(frontier, tags, labels),
+        failures=_failures(frontier, tags, labels),
         families=tuple(family for family in FAMILIES if family in drawn),
         prefix=prefix,
         share_header="of ref." if frontier.plain_forecast is None else "of forecast",
@@ -142,7 +145,7 @@ def step_corners(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, fl
     return tuple(corners)
 
 
-def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Panel:
+def _relative_panel(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) -> Panel:
     reference = memory_reference(frontier)
     marks = []
     for trial in frontier.trials:
@@ -150,8 +153,8 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
         if share is not None and trial.time_ratio is not None:
             interval = trial.time_ratio_interval
             low, high = (interval.low, interval.high) if interval else (trial.time_ratio, trial.time_ratio)
-            marks.append(_mark(frontier, trial, tags, prefix, share, trial.time_ratio, low, high))
-    name = short_label(frontier.reference or "reference", prefix)
+            marks.append(_mark(frontier, trial, tags, labels, share, trial.time_ratio, low, high))
+    name = labels.get(frontier.reference or "", "reference")
     name = name if len(name) <= 24 else "reference"
     scale = reference.peak_allocated_bytes if reference is not None else None
     title, whose = f"Relative to {name}", f"{name}'s"
@@ -167,7 +170,7 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
     )
 
 
-def _absolute_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Panel:
+def _absolute_panel(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) -> Panel:
     memory, time = _units(frontier)
     marks = []
     reference = reference_trial(frontier)
@@ -180,16 +183,23 @@ def _absolute_panel(frontier: Frontier, tags: dict[str, str], prefix: str) -> Pa
                 of_reference = time.of(reference.step_time_ms)
                 interval = trial.time_ratio_interval or Interval(low=trial.time_ratio, high=trial.time_ratio)
                 low, y, high = (of_reference * ratio for ratio in (interval.low, trial.time_ratio, interval.high))
-            marks.append(_mark(frontier, trial, tags, prefix, memory.of(trial.peak_allocated_bytes), y, low, high))
+            marks.append(_mark(frontier, trial, tags, labels, memory.of(trial.peak_allocated_bytes), y, low, high))
     lines = _memory_lines(frontier, memory.size)
     return _panel("Absolute", f"Peak allocated memory ({memory.name})", f"Step time ({time.name})", marks, lines)
 
 
 def _mark(
-    frontier: Frontier, trial: Trial, tags: dict[str, str], prefix: str, x: float, y: float, low: float, high: float
+    frontier: Frontier,
+    trial: Trial,
+    tags: dict[str, str],
+    labels: Mapping[str, str],
+    x: float,
+    y: float,
+    low: float,
+    high: float,
 ) -> Mark:
     return Mark(
-        label=short_label(trial.placement, prefix),
+        label=labels[trial.placement],
         family=family_of(trial.generators),
         x=x,
         y=y,
@@ -274,14 +284,14 @@ def _letters(index: int) -> str:
     return alphabet[index] if index < len(alphabet) else _letters(index // len(alphabet) - 1) + _letters(index % 26)
 
 
-def _key(frontier: Frontier, tags: dict[str, str], prefix: str) -> tuple[KeyEntry, ...]:
+def _key(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) -> tuple[KeyEntry, ...]:
     memory, _ = _units(frontier)
     reference = memory_reference(frontier)
     trials = {trial.placement: trial for trial in frontier.trials}
     return tuple(
         KeyEntry(
             tag=tags[placement],
-            label=short_label(placement, prefix),
+            label=labels[placement],
             family=family_of(trial.generators),
             ratio=ratio_text(trial.time_ratio, trial.time_ratio_interval, placement == frontier.reference),
             peak=f"{memory.text(trial.peak_allocated_bytes)} {memory.name}",
@@ -293,11 +303,11 @@ def _key(frontier: Frontier, tags: dict[str, str], prefix: str) -> tuple[KeyEntr
     )
 
 
-def _failures(frontier: Frontier, tags: dict[str, str], prefix: str) -> tuple[Failure, ...]:
+def _failures(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) -> tuple[Failure, ...]:
     return tuple(
         Failure(
             tag=tags.get(trial.placement, ""),
-            label=short_label(trial.placement, prefix),
+            label=labels[trial.placement],
             outcome=trial.outcome,
             reason=brief(trial.reason),
         )

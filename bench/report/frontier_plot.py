@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pandas
 import seaborn
@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from bench.report.families import FAMILIES, NONE, OTHER
+from bench.report.compiled_plot import draw_legend_entry, draw_series
+from bench.report.compiled_series import Series
+from bench.report.families import FAMILIES, NONE, OTHER, PEER, PLANNED, mark_scale
 from bench.report.frontier_data import FrontierData, Mark, Panel
 from bench.report.key_block import (
     block_height,
@@ -70,26 +72,32 @@ _COLOURS = {
     "all but the last blocks": "vermilion",
     OTHER: "grey",
 }
-_INK_FAMILIES = {NONE: INK, "explicit": "#4d4d4d"}
-_SHAPES = dict(zip(FAMILIES, ("D", "s", "o", "<", ">", "h", "v", "^", "P", "p", "*", "8"), strict=True))
+_OWN_COLOURS = {NONE: INK, "explicit": "#4d4d4d", PLANNED: "#7a0177", PEER: "#737373"}
+"""Planned placements stand out, and peers, of which there may be forty, stand back."""
+_SHAPES = dict(zip(FAMILIES, ("D", "s", "o", "<", ">", "h", "v", "^", "P", "p", "d", "*", "H", "8"), strict=True))
 
 
 def family_markers() -> dict[str, tuple[str, str]]:
     """Family → colour and marker, the same in every plot."""
     palette = seaborn.color_palette("colorblind").as_hex()
-    colours = {family: palette[_PALETTE.index(name)] for family, name in _COLOURS.items()} | _INK_FAMILIES
+    colours = {family: palette[_PALETTE.index(name)] for family, name in _COLOURS.items()} | _OWN_COLOURS
     return {family: (colours[family], _SHAPES[family]) for family in FAMILIES}
 
 
-def draw_frontier(data: FrontierData, caption: str) -> Figure:
-    """The figure of a study's frontier; where nothing was measured it says so."""
+def draw_frontier(data: FrontierData, caption: str, beside: Sequence[Sequence[Series]] = ()) -> Figure:
+    """The figure of a study's frontier; where nothing was measured it says so.
+
+    Args:
+        beside: what was compiled, as series of each panel.
+    """
     with style():
-        return _draw(data, caption)
+        return _draw(data, caption, beside or [()] * len(data.panels))
 
 
-def _draw(data: FrontierData, caption: str) -> Figure:
+def _draw(data: FrontierData, caption: str, beside: Sequence[Sequence[Series]]) -> Figure:
     markers = family_markers()
-    legend = _legend_rows(data)
+    compiled = {series.label for series in beside[0]} if beside else set()
+    legend = _legend_rows(data, sorted(compiled))
     key, failures, lines = key_columns(data), failure_columns(data), caption_lines(caption)
     legend_top = MARGIN
     panel_top = legend_top + len(legend) * 0.17 + PANEL_TOP
@@ -98,9 +106,11 @@ def _draw(data: FrontierData, caption: str) -> Figure:
     failures_height = block_height(failures) + LINE + 0.1 if failures else 0.0
     caption_top = failures_top + failures_height + (BLOCK_GAP if failures else 0.0)
     figure, layer = new_page(caption_top + len(lines) * LINE + MARGIN)
-    _draw_legend(layer, legend, legend_top, markers)
-    for panel, (left, width) in zip(data.panels, _panel_places(len(data.panels)), strict=True):
-        _draw_panel(add_panel(figure, left, panel_top, width, PANEL_HEIGHT), panel, markers)
+    _draw_legend(layer, legend, legend_top, markers, compiled)
+    for panel, (left, width), series in zip(data.panels, _panel_places(len(data.panels)), beside, strict=True):
+        axes = add_panel(figure, left, panel_top, width, PANEL_HEIGHT)
+        _draw_panel(axes, panel, markers)
+        draw_series(axes, series)
     if data.headline:
         layer.text(PAGE_WIDTH / 2, MARGIN + EMPTY_HEIGHT / 2, data.headline, ha="center", va="center", fontsize=10)
     draw_key(layer, data, key, key_top, markers)
@@ -183,14 +193,20 @@ def _draw_marks(axes: Axes, panel: Panel, markers: dict[str, tuple[str, str]]) -
             colour = markers[mark.family][0] if mark.is_valid else FAILURE_COLOUR
             axes.vlines(mark.x, mark.y_low, mark.y_high, color=colour, lw=1.0, zorder=2.5)
     looks = ((False, DOMINATED_AREA, "none", 0.65), (True, FRONTIER_AREA, "white", 1.0))
-    for on_frontier, area, edge, opacity in looks:
+    scales = sorted({mark_scale(mark.family) for mark in panel.marks})
+    for (on_frontier, area, edge, opacity), scale in itertools.product(looks, scales):
         frame = pandas.DataFrame(
-            [(m.x, m.y, m.family) for m in panel.marks if m.is_valid and m.on_frontier == on_frontier],
+            [
+                (m.x, m.y, m.family)
+                for m in panel.marks
+                if m.is_valid and m.on_frontier == on_frontier and mark_scale(m.family) == scale
+            ],
             columns=["x", "y", "family"],
         )
         if len(frame):
             seaborn.scatterplot(
-                frame, x="x", y="y", hue="family", style="family", ax=axes, legend=False, s=area, alpha=opacity,
+                frame, x="x", y="y", hue="family", style="family", ax=axes, legend=False,
+                s=area * scale**2, alpha=opacity,
                 edgecolor=edge, linewidth=0.6, zorder=3 + on_frontier,
                 palette={family: colour for family, (colour, _) in markers.items()},
                 markers={family: shape for family, (_, shape) in markers.items()},
@@ -241,11 +257,12 @@ def _boxes(mark: Mark, points: Callable[[float, float], tuple[float, float]]) ->
     return [centred(x, y, size, size), Box(x - 1, low, x + 1, high)]
 
 
-def _legend_rows(data: FrontierData) -> list[list[tuple[str, float]]]:
-    """Family names with their place from the left, broken into rows."""
+def _legend_rows(data: FrontierData, compiled: Sequence[str]) -> list[list[tuple[str, float]]]:
+    """Family names, and those of what was compiled, with their place from the left, broken into rows."""
     names = [*data.families]
     if any(mark.is_knee for panel in data.panels for mark in panel.marks):
         names.append("knee")
+    names += compiled
     rows: list[list[tuple[str, float]]] = []
     left = PAGE_WIDTH
     for name in names:
@@ -259,13 +276,20 @@ def _legend_rows(data: FrontierData) -> list[list[tuple[str, float]]]:
 
 
 def _draw_legend(
-    layer: Axes, rows: list[list[tuple[str, float]]], top: float, markers: dict[str, tuple[str, str]]
+    layer: Axes,
+    rows: list[list[tuple[str, float]]],
+    top: float,
+    markers: dict[str, tuple[str, str]],
+    compiled: Collection[str],
 ) -> None:
     for index, row in enumerate(rows):
         y = top + (index + 0.5) * 0.17
         for name, left in row:
             if name == "knee":
                 layer.plot(left, y, "o", mfc="none", mec=INK, mew=0.9, markersize=7)
+            elif name in compiled:
+                draw_legend_entry(layer, name, left, y)
             else:
-                layer.plot(left, y, markers[name][1], color=markers[name][0], markersize=5, mec="white", mew=0.4)
+                colour, marker = markers[name]
+                layer.plot(left, y, marker, color=colour, markersize=5 * mark_scale(name), mec="white", mew=0.4)
             layer.text(left + 0.1, y, name, va="center_baseline", fontsize=SMALL + 0.5, color=INK)

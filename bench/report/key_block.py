@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
+from bench.report.families import mark_scale
 from bench.report.frontier_data import Failure, FrontierData, KeyEntry
 from bench.report.labels import fold
 from bench.report.page import (
@@ -98,7 +99,8 @@ def draw_key(layer: Axes, data: FrontierData, columns: list[list[Line]], top: fl
                 colour, marker = markers[line.entry.family]
                 weight = "bold" if line.entry.is_knee else "normal"
                 write(layer, left + NUMBER_WIDTH - 0.07, y, line.entry.tag, ha="right", weight="bold")
-                layer.plot(left + NUMBER_WIDTH + 0.04, y, marker, color=colour, markersize=4.5, mec="white", mew=0.4)
+                size = 4.5 * mark_scale(line.entry.family)
+                layer.plot(left + NUMBER_WIDTH + 0.04, y, marker, color=colour, markersize=size, mec="white", mew=0.4)
                 write(layer, value_left, y, line.values, family="monospace", weight=weight)
             write(layer, left + TEXT_LEFT, y, line.label, family="monospace", weight=weight)
 

@@ -23,9 +23,13 @@ class Shortening:
     """Taken off every path."""
     lists: Mapping[str, str] = field(default_factory=dict)
     """List of blocks, without the prefix → what stands for it (`encoder.block` → `enc`)."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Placement → what stands for the whole of it (`bench.report.names`)."""
 
     def label(self, placement: str) -> str:
         """`dec|enc.0..5:each` for `decoder.block.0..5:each+encoder.block.0..5:each`."""
+        if placement in self.names:
+            return self.names[placement]
         short = short_label(placement, self.prefix)
         if not self.lists:
             return short
@@ -46,6 +50,8 @@ class Shortening:
             each = ", ".join(f"`{short}.` is `{name}.`" for name, short in self.lists.items())
             (name, short), (other, other_short) = list(self.lists.items())[:2]
             told.append(f"in placements, {each}; `{short}|{other_short}.X` stands for `{name}.X+{other}.X`")
+        if self.names:
+            told.append("long placements are shown by what planned them: their texts are in frontier.csv and plan.json")
         return told
 
     def _abbreviated(self, item: str) -> str:
@@ -54,17 +60,24 @@ class Shortening:
         return item
 
 
-def shorten(placements: Iterable[str]) -> Shortening:
-    """The prefix that all placements share, and abbreviations where blocks stand in several lists."""
+def shorten(placements: Iterable[str], names: Mapping[str, str] | None = None) -> Shortening:
+    """The prefix that all placements share, and abbreviations where blocks stand in several lists.
+
+    Args:
+        names: placement → what stands for its text.
+    """
     texts = [text for text in placements if text != "none"]
     prefix = common_prefix(texts)
+    names = names or {}
+    texts = [text for text in texts if text not in names]
     paths = {path.removeprefix(prefix) for text in texts for path in _paths(text)}
     lists = sorted({match[1] for path in paths if (match := re.match(r"([^\d.][^.]*(?:\.[^\d.][^.]*)*)\.\d", path))})
     abbreviations = {name: _abbreviation(name) for name in lists}
     taken = [*abbreviations.values(), *(path.split(".")[0] for path in paths if not path.startswith(tuple(lists)))]
     is_clear = len(set(taken)) == len(abbreviations) + len(set(taken[len(abbreviations) :]))
     is_shorter = any(len(name) > len(short) + 2 for name, short in abbreviations.items())
-    return Shortening(prefix=prefix, lists=abbreviations if len(lists) > 1 and is_clear and is_shorter else {})
+    is_used = len(lists) > 1 and is_clear and is_shorter
+    return Shortening(prefix=prefix, lists=abbreviations if is_used else {}, names=names)
 
 
 def _abbreviation(name: str) -> str:

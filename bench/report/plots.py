@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.frontier.types import Frontier
+from bench.records.compiled import read_compiled
 from bench.spec import StudySpec
 
 PLOTS_DIRECTORY = "plots"
@@ -14,16 +15,20 @@ def write_plots(directory: Path, study: StudySpec, frontier: Frontier) -> list[P
     """Writes `plots/frontier` and `plots/strip` as PNG and SVG into the study directory and returns their paths."""
     # Here, so that a verb that prints a table does not wait for matplotlib.
     from bench.report.caption import caption
+    from bench.report.compiled_data import compiled_points
+    from bench.report.compiled_series import compiled_caption, with_compiled
     from bench.report.frontier_data import frontier_data
     from bench.report.frontier_plot import draw_frontier
     from bench.report.page import save
     from bench.report.strip_data import strip_data
     from bench.report.strip_plot import draw_strip
 
-    data = frontier_data(frontier)
+    compiled = read_compiled(directory)
+    points = compiled_points(compiled, study.controls.protocol.target_half_width)
+    data, beside = with_compiled(frontier_data(frontier), frontier, points)
     text = caption(study, frontier, data.prefix)
     plots = directory / PLOTS_DIRECTORY
     return [
-        *save(draw_frontier(data, text), plots, "frontier"),
+        *save(draw_frontier(data, text + compiled_caption(compiled, beside), beside), plots, "frontier"),
         *save(draw_strip(strip_data(study, frontier), text), plots, "strip"),
     ]

@@ -109,3 +109,8 @@ def error_text(share: float | None) -> str:
 
 def share_text(share: float | None, decimals: int = 1) -> str:
     return ABSENT if share is None else f"{100 * share:.{decimals}f} %"
+
+
+def percent_text(share: float | None) -> str:
+    """`+6.3 %`, `-12 %`: a difference, with one decimal below 10 %."""
+    return ABSENT if share is None else f"{100 * share:+.{1 if abs(share) < 0.0995 else 0}f} %"

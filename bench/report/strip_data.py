@@ -11,6 +11,7 @@ from typing import Protocol
 from bench.frontier.types import Frontier
 from bench.placement import parse_placement
 from bench.report.labels import common_prefix, short_label
+from bench.report.names import long_names
 from bench.report.quantities import memory_unit, ratio_text
 from bench.spec import ChainInfo, StudySpec
 
@@ -91,7 +92,7 @@ def strip_data(
 ) -> StripData:
     """Works out every cell; `parse` reads a placement text."""
     units = [unit for chain in study.chains for unit in chain.units]
-    prefix = common_prefix(trial.placement for trial in frontier.trials)
+    prefix, names = common_prefix(trial.placement for trial in frontier.trials), long_names(frontier.trials)
     memory = memory_unit(trial.peak_allocated_bytes for trial in frontier.trials)
     trials = {trial.placement: trial for trial in frontier.trials}
     rows = []
@@ -101,7 +102,7 @@ def strip_data(
         rows.append(
             Row(
                 tag=str(number),
-                label=short_label(placement, prefix),
+                label=names.get(placement, short_label(placement, prefix)),
                 peak=f"{memory.text(trial.peak_allocated_bytes)} {memory.name}",
                 ratio=ratio_text(trial.time_ratio, trial.time_ratio_interval, placement == frontier.reference),
                 cells=cells,

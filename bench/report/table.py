@@ -16,6 +16,7 @@ from rich.text import Text
 from bench.frontier.types import Frontier, Trial
 from bench.placement.coverage import is_uneven, placement_coverage, summarize
 from bench.report.labels import Shortening, fold, shorten
+from bench.report.names import long_names, named
 from bench.report.quantities import (
     ABSENT,
     error_text,
@@ -105,7 +106,8 @@ def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> Render
         frontier: what is shown.
         chains: the model's; where there are several, a placement that covers them unequally says so.
     """
-    shortening = shorten(trial.placement for trial in frontier.trials)
+    names = long_names(frontier.trials)
+    shortening = shorten((trial.placement for trial in frontier.trials), names)
     parts: list[RenderableType] = [Text(f"{frontier.study}  {frontier.model} on {frontier.device}", style="bold")]
     scored = _scored(frontier)
     failed = [trial for trial in frontier.trials if trial.outcome != "ok"]
@@ -116,7 +118,7 @@ def render_table(frontier: Frontier, chains: Sequence[ChainInfo] = ()) -> Render
     if failed:
         parts += [Text(), _failed_table(frontier, failed, shortening)]
     parts += [_small(sentence) for sentence in shortening.explanations()]
-    parts += [Text(f"note: {note}", style="yellow") for note in frontier.notes]
+    parts += [Text(f"note: {named(note, names)}", style="yellow") for note in frontier.notes]
     return Group(*parts)
 
 

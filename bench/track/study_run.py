@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.frontier.types import Frontier
-from bench.records import ENVIRONMENT_FILE, FORECAST_FILE, TELEMETRY_SUMMARY_FILE, TRACE_FOLDER
+from bench.records import ENVIRONMENT_FILE, FORECAST_FILE, PLAN_FILE, TELEMETRY_SUMMARY_FILE, TRACE_FOLDER
+from bench.records.compiled import COMPILED_FILE
 from bench.spec import ANSWERS, StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.description import describe
@@ -14,7 +15,17 @@ from bench.track.times import StudyTimes
 
 PENDING = "pending"
 """Outcome of a placement that has not been measured yet."""
-STUDY_FILES = ("frontier.json", "frontier.csv", "study.json", ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE)
+STUDY_FILES = (
+    "frontier.json",
+    "frontier.csv",
+    "study.json",
+    ENVIRONMENT_FILE,
+    TELEMETRY_SUMMARY_FILE,
+    FORECAST_FILE,
+    PLAN_FILE,
+    COMPILED_FILE,
+    "compiled.csv",
+)
 PLOTS_FOLDER = "plots"
 MEMORY_ARTIFACTS = "memory"
 """Artifact folder of what `explain` left in the study's trace folder."""

@@ -132,7 +132,7 @@ class _Planning:
             self._missing[told] = str(error)
 
     def _matching(self, peers: Sequence[Plan], plans: Sequence[Plan]) -> Iterator[Plan]:
-        """Plans for peers' peaks where none that is there is expected to be clearly faster than every peer within it."""
+        """Plans for peers' peaks, but where one that is there is expected to be clearly faster than every peer."""
         margin_ms = MATCH_MARGIN * self._costs.step_ms
         there = list(plans)
         for peak in sorted({row.peak_allocated_bytes for row in peers}):

@@ -69,12 +69,14 @@ class Change:
     def add_to(self, line: Line) -> None:
         line += self.line(len(line))
 
-    def moved(self, period: Line, by: int) -> Change:
-        """The same change by an equal region that stands `by` periods later.
+    def moved(self, period: Line, by: int) -> Change | None:
+        """The same change by an equal region `by` periods later; None where its parts would pass each other.
 
         Args:
             period: moments between equal regions at each moment, shape (moments,).
         """
         later = self.moments + by * period[self.moments]
         later[0] = 0
+        if (np.diff(later) <= 0).any() or later[-1] >= len(period):
+            return None
         return Change(later, self.bytes)

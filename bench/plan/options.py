@@ -83,7 +83,7 @@ def options_of(trials: Trials, sites: Sites, runs: Sequence[Run]) -> list[Option
     """All options that free memory worth a region, without those that cost more than another for no less memory."""
     maker = _Maker(trials, sites)
     found: list[Option] = []
-    known: dict[tuple[int, Units], list[Option]] = {}
+    known: dict[tuple[int, Units], list[Option] | None] = {}
     for units, is_chained in [*((u, True) for u in sites.chained), *((u, False) for u in sites.inside)]:
         run, by = _first_alike(runs, units)
         if run is None:
@@ -92,8 +92,14 @@ def options_of(trials: Trials, sites: Sites, runs: Sequence[Run]) -> list[Option
         first = tuple(run.renamed(unit, -by) for unit in units)
         key = (id(run), first)
         if key not in known:
-            known[key] = maker.at(first, nests=is_chained)
-        found += [_moved(option, run, by) for option in known[key]] if by else known[key]
+            options = maker.at(first, nests=is_chained)
+            known[key] = options if _stand_for_all(options, run, first, trials) else None
+        alike = known[key]
+        moved = None if alike is None else [_moved(option, run, by) for option in alike]
+        if moved is None or None in moved:
+            found += maker.at(units, nests=is_chained)
+        else:
+            found += [option for option in moved if option is not None]
     return _undominated(found, len(trials.plain))
 
 
@@ -225,7 +231,26 @@ def _first_alike(runs: Sequence[Run], units: Units) -> tuple[Run | None, int]:
     return None, 0
 
 
-def _moved(option: Option, run: Run, by: int) -> Option:
+def _stand_for_all(options: Sequence[Option], run: Run, units: Units, trials: Trials) -> bool:
+    """Whether what is said of the run's last such region is what trying it says."""
+    place = run.place_of(units)
+    assert place is not None
+    by = len(run.units) - 2 - place[1]
+    for option in options[:1]:
+        moved = _moved(option, run, by)
+        tried = None if moved is None else trials.tried(Placement(moved.regions))
+        if moved is None or tried is None:
+            return False
+        if (moved.change.line(len(tried.line)) != tried.line - trials.plain).any():
+            return False
+    return True
+
+
+def _moved(option: Option, run: Run, by: int) -> Option | None:
+    change = option.change.moved(run.period, by)
+    keeps = [(keep, keep.change.moved(run.period, by)) for keep in option.keeps]
+    if change is None or any(of_keep is None for _, of_keep in keeps):
+        return None
     return dataclasses.replace(
         option,
         regions=tuple(
@@ -233,8 +258,8 @@ def _moved(option: Option, run: Run, by: int) -> Option:
             for region in option.regions
         ),
         atoms=frozenset(run.renamed(atom, by) for atom in option.atoms),
-        change=option.change.moved(run.period, by),
-        keeps=tuple(dataclasses.replace(keep, change=keep.change.moved(run.period, by)) for keep in option.keeps),
+        change=change,
+        keeps=tuple(dataclasses.replace(keep, change=of_keep) for keep, of_keep in keeps if of_keep is not None),
     )
 
 

@@ -26,7 +26,7 @@ from bench.placement.types import Placement, Region
 from bench.plan.moments import Change, Line
 from bench.plan.options import Option
 
-GAP = 2e-3
+GAP = 5e-3
 """Between what is found and what is proved, as a share of the cost, at which the solver stops."""
 GRAIN = 1e-3
 """Likewise, as a share of the plain step: less than can be measured."""
@@ -34,7 +34,7 @@ PEAK_GRAIN = 5e-4
 """Likewise where the least peak is asked for, as a share of the plain peak."""
 FLOOR_GAP = 0.02
 """Between the least peak that is found and what is proved, as a share of the plain peak, at which the search stops."""
-TIME_LIMIT_S = 4.0
+TIME_LIMIT_S = 3.0
 FIRST_SLACK = 0.04
 """How much dearer than the relaxed optimum a choice may make the program to stand in the first one in whole numbers, as
 a share of that, and beyond the grain. The second one has all that could make its answer cheaper."""

@@ -10,6 +10,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,6 +179,8 @@ class _Planning:
 
     def _peer_row(self, label: str, placement: Placement) -> Plan:
         name = family_of(label)
+        with suppress(CannotRearrangeError, PlacementError, UnsupportedPlacementError):
+            self._planner.consider(_bare(placement))  # so that no plan at its peak is dearer
         forecast = self._forecaster.forecast(placement)
         try:
             replay_ms = round(self._costs.replay_ms(self._forecaster.rearranged(_bare(placement))), 4)

@@ -51,6 +51,7 @@ def draw(rows: pd.DataFrame) -> None:
     long = rows.melt(id_vars="blocks", value_vars=parts, var_name="part", value_name="CPU seconds")
     axes = sns.lineplot(long, x="blocks", y="CPU seconds", hue="part", style="part", markers=True, dashes=False)
     axes.set(xscale="log", yscale="log", xticks=BLOCKS, xticklabels=BLOCKS)
+    axes.minorticks_off()
     axes.set_title("Planning a GPT-2 of ever more blocks")
     axes.figure.set_size_inches(6, 4)
     axes.figure.tight_layout()
@@ -59,9 +60,11 @@ def draw(rows: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    rows = pd.DataFrame([measured(blocks) for blocks in BLOCKS])
-    print(rows.round(1).to_string(index=False))
-    draw(rows)
+    rows: list[dict[str, float]] = []
+    for blocks in BLOCKS:
+        rows.append(measured(blocks))
+        print({name: round(value, 1) for name, value in rows[-1].items()}, flush=True)
+        draw(pd.DataFrame(rows))
 
 
 if __name__ == "__main__":

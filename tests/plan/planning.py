@@ -21,6 +21,7 @@ from bench.spec import ChainInfo, Controls, RecipeSpec
 from bench.step import load_family
 from bench.trace.fake import FakeStep
 from bench.trace.forecast import Forecaster
+from bench.trace.workspaces import Rehearsals
 from tests.trace.rearrange_checks import CPU, FakeToy
 from tests.trace.test_rearrange_models import controls
 
@@ -119,9 +120,10 @@ def zoo(model: str, *overrides: str) -> Subject:
     """A model of `conf/model`; the tests of one follow each other."""
     of: Controls = controls(model, *overrides)
     fake = FakeStep(of, CPU)
-    return Subject(forecaster=_naming_all(fake), chains=load_family(of.model).chains(fake.step.model))
+    forecaster = _naming_all(fake, workspace=Rehearsals())
+    return Subject(forecaster=forecaster, chains=load_family(of.model).chains(fake.step.model))
 
 
-def _naming_all(fake: FakeStep) -> Forecaster:
+def _naming_all(fake: FakeStep, **options: Any) -> Forecaster:
     names: list[Any] = [name for name, _ in fake.step.model.named_modules() if name]
-    return Forecaster(fake, names, model="test")
+    return Forecaster(fake, names, model="test", **options)

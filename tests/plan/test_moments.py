@@ -43,7 +43,9 @@ def test_a_change_is_given_back_in_full() -> None:
 def test_a_moved_change_is_later_in_forwards_and_earlier_in_backwards() -> None:
     period = np.array([2] * 6 + [-1] * 6)
     change = Change.between(np.zeros(12, dtype=np.int64), np.array([0, -1, -1, 0, 0, 0, 0, 0, 0, 4, 4, 0]))
-    assert change.moved(period, 1).line(12).tolist() == [0, 0, 0, -1, -1, 0, 0, 0, 4, 4, 0, 0]
+    moved = change.moved(period, 1)
+    assert moved is not None
+    assert moved.line(12).tolist() == [0, 0, 0, -1, -1, 0, 0, 0, 4, 4, 0, 0]
 
 
 def test_the_changes_of_regions_that_do_not_touch_add_up(three: Subject) -> None:
@@ -52,3 +54,9 @@ def test_the_changes_of_regions_that_do_not_touch_add_up(three: Subject) -> None
     for region in (first, second):
         three.tried(region).change.add_to(line)
     assert line.tolist() == three.tried(first, second).line.tolist()
+
+
+def test_a_change_whose_parts_would_pass_each_other_is_not_moved() -> None:
+    period = np.array([0, 4, -4, 0])
+    change = Change.between(np.zeros(4, dtype=np.int64), np.array([0, 1, 2, 3]))
+    assert change.moved(period, 1) is None

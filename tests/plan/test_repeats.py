@@ -56,6 +56,10 @@ def test_what_is_said_of_a_block_of_gpt2_is_what_trying_it_says(overrides: tuple
     assert_options_are_exact(subject)
 
 
+def test_what_is_said_of_a_block_with_frozen_weights_is_what_trying_it_says() -> None:
+    assert_options_are_exact(zoo("llama-lora-tiny", "model.settings.layers=7"))
+
+
 def assert_options_are_exact(subject: Subject) -> None:
     for option in subject.options:
         tried = subject.tried(*option.regions)

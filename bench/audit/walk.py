@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import copy
 import enum
 import functools
 import hashlib
@@ -11,7 +10,7 @@ import io
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -19,11 +18,12 @@ import torch
 from torch import nn
 
 from bench.audit.digest import digest
+from bench.audit.iterators import frame_position, is_copyable, is_iterator, iterator_position
 from bench.audit.owned import is_own
 from bench.audit.places import ATTRIBUTE_PLACE, EXTERNAL_PLACE, GENERATOR_PLACE, GLOBAL_PLACE, HOOK_PLACE, Reading
 from bench.audit.sources import hands_out
+from bench.audit.undos import Undos, refill
 from bench.placement.held_state import is_data_source, is_generator, set_value, value_of
-from bench.step.state import to_host
 
 LONG = 1000
 """Of a longer sequence only length, head and tail are read: a data set, not state."""
@@ -41,20 +41,15 @@ _SKIPPED = (
 )
 _PLUMBING = frozenset({"_thread", "asyncio", "concurrent", "logging", "multiprocessing", "socket", "threading"})
 """Modules of Python whose objects are how a program runs, and no state that a model computes with."""
-Undo = Callable[[], None]
 
 
 class Walk:
-    """One walk. `readings` says what was found; `undos`, called in order, put it back.
-
-    Containers are put back in place and tensors are copied back into, so that whoever holds them sees it. A running
-    generator function cannot be put back, only its position be read.
-    """
+    """One walk. `readings` says what was found; `undos` put it back, but for running generator functions, of which only
+    the position can be read."""
 
     def __init__(self, *, keep: bool) -> None:
         self.readings: dict[str, Reading] = {}
-        self.undos: list[Undo] = []
-        self._keep = keep
+        self.undos = Undos(keeps=keep)
         self.tensors: list[tuple[str, str, torch.Tensor]] = []
         """(path, place, tensor), parameters and buffers left out."""
         self.graph_tensors: list[torch.Tensor] = []
@@ -90,39 +85,39 @@ class Walk:
         elif is_generator(value):
             state = value_of(value)
             self._read(path, GENERATOR_PLACE, digest(state) if isinstance(state, torch.Tensor) else hash(repr(state)))
-            self.undos.append(functools.partial(set_value, value, state))
+            self.undos.add(functools.partial(set_value, value, state))
         elif isinstance(value, numpy.ndarray):
             self._array(path, value, place)
         elif isinstance(value, contextvars.ContextVar):
             self._context_variable(path, value, depth)
         elif isinstance(value, dict):
-            self._kept_dict(value)
+            self.undos.of_dict(value)
             for key, item in self._some(path, list(value.items()), place):
                 self.visit(f"{path}[{_key(key)}]", item, place, depth + 1)
         elif isinstance(value, (list, tuple, deque)):
             if isinstance(value, list):
-                self._undo(list(value), value, lambda old: value.__setitem__(slice(None), old))
+                self.undos.of_items(list(value), value, lambda old: value.__setitem__(slice(None), old))
             elif isinstance(value, deque):
-                self._undo(list(value), value, functools.partial(_refill, value.clear, value.extend))
+                self.undos.of_items(list(value), value, functools.partial(refill, value.clear, value.extend))
             self._read(path, place, f"{len(value)} items")
             for index, item in self._some(path, list(enumerate(value)), place):
                 self.visit(f"{path}[{index}]", item, place, depth + 1)
         elif isinstance(value, (set, frozenset)):
             if isinstance(value, set):
-                self._undo(set(value), value, functools.partial(_refill, value.clear, value.update))
+                self.undos.of_items(set(value), value, functools.partial(refill, value.clear, value.update))
             self._read(path, place, repr(sorted(map(repr, value)))[:LONG] if len(value) < LONG else len(value))
         elif isinstance(value, io.IOBase):
             self.uncopyable.append(value)
             self._file(path, value)
         elif isinstance(value, types.GeneratorType):
             self.uncopyable.append(value)
-            self._read(path, EXTERNAL_PLACE, _frame_position(value))
+            self._read(path, EXTERNAL_PLACE, frame_position(value))
         elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
             self._callable(path, value, depth)
-        elif _is_iterator(value):
-            self._read(path, EXTERNAL_PLACE, _iterator_position(value))
+        elif is_iterator(value):
+            self._read(path, EXTERNAL_PLACE, iterator_position(value))
         elif is_data_source(value) and not is_own(type(value)):
-            if not _is_copyable(value):
+            if not is_copyable(value):
                 self.uncopyable.append(value)
             self._object(path, value, EXTERNAL_PLACE, depth)
         else:
@@ -133,13 +128,13 @@ class Walk:
     ) -> None:
         """What an object's `__dict__` holds."""
         held = vars(owner)
-        self._kept_dict(held, without)
+        self.undos.of_dict(held, without)
         for name, value in [item for item in held.items() if item[0] not in without]:
             self.visit(f"{path}.{name}" if path else name, value, place, depth + 1)
 
     def members(self, path: str, module: nn.Module) -> None:
         """Which modules a module is made of."""
-        self._kept_dict(module._modules)
+        self.undos.of_dict(module._modules)
         for name, member in module._modules.items():
             self._read(f"{path}.{name}" if path else name, ATTRIBUTE_PLACE, type(member).__qualname__)
 
@@ -154,11 +149,11 @@ class Walk:
             function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
             function = function.fget if isinstance(function, property) else function
             if isinstance(function, types.FunctionType):
-                self._rebind(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
+                self.undos.of_name(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
                 self._read(f"{cls.__name__}.{name}", GLOBAL_PLACE, _told_function(function))
                 self._callable(f"{cls.__name__}.{name}", function, 0)
             elif not callable(value):
-                self._rebind(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
+                self.undos.of_name(functools.partial(_held_by, cls, name), functools.partial(setattr, cls, name))
                 self.visit(f"{cls.__name__}.{name}", value, GLOBAL_PLACE)
 
     # Kinds of values
@@ -173,25 +168,22 @@ class Walk:
         gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
         if gradient is not None:
             self._read(f"{path}.grad", place, (str(gradient.dtype), tuple(gradient.shape), digest(gradient)))
-        if self._keep:
-            value = to_host(tensor)
-            kept = None if gradient is None else gradient.detach().clone()
-            self.undos.append(lambda: _copy_back(tensor, value, kept))
+        self.undos.of_tensor(tensor, gradient)
 
     def _array(self, path: str, array: numpy.ndarray[Any, Any], place: str) -> None:
         if array.dtype.hasobject:
             self._read(path, place, f"{array.shape} objects")
             return
         self._read(path, place, (str(array.dtype), array.shape, hashlib.blake2b(array.tobytes()).hexdigest()))
-        if self._keep and array.flags.writeable:
-            self.undos.append(functools.partial(set_value, array, value_of(array)))
+        if array.flags.writeable:
+            self.undos.of_array(array)
 
     def _context_variable(self, path: str, variable: contextvars.ContextVar[Any], depth: int) -> None:
         try:
             value = variable.get()
         except LookupError:
             return
-        self._rebind(variable.get, lambda old: variable.set(old) and None)
+        self.undos.of_name(variable.get, lambda old: variable.set(old) and None)
         self.visit(path, value, GLOBAL_PLACE, depth + 1)
 
     def _file(self, path: str, file: Any) -> None:
@@ -199,7 +191,7 @@ class Walk:
             return
         position = file.tell()
         self._read(path, EXTERNAL_PLACE, position)
-        self.undos.append(lambda: None if file.closed else file.seek(position))
+        self.undos.add(lambda: None if file.closed else file.seek(position))
 
     def _callable(self, path: str, function: Any, depth: int) -> None:
         if isinstance(function, functools.partial):
@@ -220,7 +212,7 @@ class Walk:
                 value = cell.cell_contents
             except ValueError:  # not bound yet
                 continue
-            self._rebind(
+            self.undos.of_name(
                 functools.partial(getattr, cell, "cell_contents"), functools.partial(setattr, cell, "cell_contents")
             )
             self.visit(name, value, GLOBAL_PLACE, depth + 1)
@@ -242,7 +234,9 @@ class Walk:
                 if fresh and is_own(types.SimpleNamespace(__module__=value.__name__)):
                     self._names(fresh, vars(value), depth + 1)
             elif depth <= DEPTH:
-                self._rebind(functools.partial(scope.__getitem__, name), functools.partial(scope.__setitem__, name))
+                self.undos.of_name(
+                    functools.partial(scope.__getitem__, name), functools.partial(scope.__setitem__, name)
+                )
                 self.visit(name, value, GLOBAL_PLACE, depth + 1)
 
     def _object(self, path: str, value: Any, place: str, depth: int) -> None:
@@ -260,11 +254,11 @@ class Walk:
         if isinstance(held, dict):
             self.attributes(path, value, inner, depth=depth)
         for name in slots:
-            self._rebind(functools.partial(getattr, value, name), functools.partial(setattr, value, name))
+            self.undos.of_name(functools.partial(getattr, value, name), functools.partial(setattr, value, name))
             self.visit(f"{path}.{name}", getattr(value, name), inner, depth + 1)
         self.own_class(type(value))
 
-    # Reading and keeping
+    # Reading
 
     def _read(self, path: str, place: str, value: Any) -> None:
         self.readings.setdefault(path, Reading(place=place, value=value))
@@ -275,52 +269,6 @@ class Walk:
             items = items[:8] + items[-8:]
         yield from items
 
-    def _kept_dict(self, held: dict[Any, Any], without: frozenset[str] = frozenset()) -> None:
-        if not self._keep:
-            return
-        old = {key: value for key, value in held.items() if key not in without}
-        iterators = {key: _copied(value) for key, value in old.items() if _is_iterator(value)}
-
-        def undo() -> None:
-            for key in [key for key in held if key not in without and key not in old]:
-                del held[key]
-            for key, value in old.items():
-                if key not in held or held[key] is not value:
-                    held[key] = value
-            for key, iterator in iterators.items():
-                held[key] = _copied(iterator)
-
-        self.undos.append(undo)
-
-    def _undo(self, old: Any, now: Any, put_back: Callable[[Any], Any]) -> None:
-        if self._keep:
-            self.undos.append(lambda: None if _same_items(old, now) else put_back(old))
-
-    def _rebind(self, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
-        """A name that may be bound to another value, or hold an iterator."""
-        if not self._keep:
-            return
-        old = get()
-        iterator = _copied(old) if _is_iterator(old) else None
-
-        def undo() -> None:
-            if iterator is not None:
-                put(_copied(iterator))
-                return
-            try:
-                if get() is old:
-                    return
-            except (AttributeError, KeyError, ValueError):
-                pass
-            put(old)
-
-        self.undos.append(undo)
-
-
-def _refill(clear: Callable[[], None], fill: Callable[[Any], None], old: Any) -> None:
-    clear()
-    fill(old)
-
 
 def _held_by(cls: type, name: str) -> Any:
     """As it stands in the class: a static method is not the function that it gives."""
@@ -330,59 +278,6 @@ def _held_by(cls: type, name: str) -> Any:
 def _told_function(function: Any) -> str:
     code = getattr(function, "__code__", None)
     return f"{function.__qualname__}:{code.co_firstlineno}" if code is not None else function.__qualname__
-
-
-@torch.no_grad()
-def _copy_back(tensor: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor | None) -> None:
-    if tensor.is_leaf or tensor.retains_grad:
-        tensor.grad = gradient if gradient is None else gradient.clone()
-    if tensor.shape == value.shape and not torch.equal(tensor.detach(), value := value.to(tensor.device)):
-        tensor.detach().copy_(value)
-
-
-def _same_items(old: Any, now: Any) -> bool:
-    if isinstance(old, set):
-        return bool(old == now)
-    return len(old) == len(now) and all(a is b for a, b in zip(old, now, strict=True))
-
-
-def _is_iterator(value: Any) -> bool:
-    """One of Python's own, which can be copied; an object of a class of somebody's own is read by its attributes."""
-    if isinstance(value, (types.GeneratorType, io.IOBase)) or not hasattr(value, "__next__"):
-        return False
-    return type(value).__module__ in ("builtins", "itertools")
-
-
-def _copied(iterator: Any) -> Any:
-    try:
-        return copy.copy(iterator)
-    except TypeError:
-        return iterator
-
-
-def _is_copyable(value: Any) -> bool:
-    try:
-        copy.copy(value)
-    except Exception:  # whatever its class raises for that
-        return False
-    return True
-
-
-def _iterator_position(iterator: Any) -> Any:
-    try:
-        _, args, *state = iterator.__reduce__()
-    except (TypeError, ValueError):
-        return type(iterator).__name__
-    inner = [_iterator_position(a) if _is_iterator(a) else a if isinstance(a, int) else type(a).__name__ for a in args]
-    return repr((type(iterator).__name__, inner, [part for part in state if isinstance(part, (int, tuple))]))[:LONG]
-
-
-def _frame_position(generator: types.GeneratorType[Any, Any, Any]) -> Any:
-    frame = generator.gi_frame
-    if frame is None:
-        return "finished"
-    plain = {name: value for name, value in frame.f_locals.items() if isinstance(value, (int, float, str, bool))}
-    return repr((frame.f_lasti, plain))[:LONG]
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:

@@ -63,8 +63,7 @@ class KeptWorld:
         self._hooks = [(hooks, dict(hooks)) for hooks in _hook_tables(model)]
 
     def restore(self) -> None:
-        for undo in self._walk.undos:
-            undo()
+        self._walk.undos.run()
         for hooks, before in self._hooks:
             if hooks != before:
                 hooks.clear()

@@ -6,13 +6,11 @@ is absent or damaged, nothing was compiled.
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.records.write import write_json
-from bench.spec import SpecError, from_mapping, to_mapping
+from bench.records.beside import read_beside, write_beside
 
 COMPILED_FILE = "compiled.json"
 SCHEMA_VERSION = 1
@@ -136,27 +134,9 @@ class Compiled:
 
 def read_compiled(directory: Path) -> Compiled:
     """Of an absent file nothing; of one that cannot be read nothing, with the problem."""
-    try:
-        data = json.loads((directory / COMPILED_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Compiled()
-    except (OSError, ValueError, RecursionError) as error:
-        return _unreadable(str(error))
-    version = data.pop("schema_version", None) if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        return _unreadable(f"schema_version {version!r}, expected {SCHEMA_VERSION}")
-    try:
-        return from_mapping(Compiled, data)
-    except SpecError as error:
-        return _unreadable(str(error))
+    return read_beside(directory / COMPILED_FILE, Compiled, SCHEMA_VERSION, "the next sweep that asks for it")
 
 
 def write_compiled(directory: Path, compiled: Compiled) -> None:
     """Raises CannotWriteError, an older file unharmed."""
-    data = to_mapping(compiled)
-    del data["problem"]
-    write_json(directory / COMPILED_FILE, {"schema_version": SCHEMA_VERSION} | data)
-
-
-def _unreadable(why: str) -> Compiled:
-    return Compiled(problem=f"{COMPILED_FILE} cannot be read ({why}): the next sweep that asks for it makes it anew")
+    write_beside(directory / COMPILED_FILE, compiled, SCHEMA_VERSION)

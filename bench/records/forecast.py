@@ -5,13 +5,11 @@ They stand beside the records and are not the truth: where the file is absent or
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.records.write import write_json
-from bench.spec import SpecError, from_mapping, to_mapping
+from bench.records.beside import read_beside, unreadable, write_beside
 
 FAKE_STEP, REARRANGED = "fake step", "rearranged"
 CHECKED, FAKE, FAST = "checked", "fake", "fast"
@@ -73,29 +71,13 @@ class Forecasts:
 def read_forecasts(directory: Path) -> Forecasts:
     """Of an absent file none; of one that cannot be read none, with the problem."""
     path = directory / FORECAST_FILE
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Forecasts()
-    except (OSError, ValueError, RecursionError) as error:
-        return _unreadable(str(error))
-    version = data.pop("schema_version", None) if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        return _unreadable(f"schema_version {version!r}, expected {SCHEMA_VERSION}")
-    try:
-        forecasts = from_mapping(Forecasts, data)
-    except SpecError as error:
-        return _unreadable(str(error))
+    forecasts = read_beside(path, Forecasts, SCHEMA_VERSION)
     misnamed = [text for text, forecast in forecasts.placements.items() if forecast.placement != text]
-    return _unreadable(f"{misnamed[0]} holds the forecast of another placement") if misnamed else forecasts
+    if misnamed:
+        return unreadable(path, Forecasts, f"{misnamed[0]} holds the forecast of another placement")
+    return forecasts
 
 
 def write_forecasts(directory: Path, forecasts: Forecasts) -> None:
     """Raises CannotWriteError, an older file unharmed."""
-    data = to_mapping(forecasts)
-    del data["problem"]
-    write_json(directory / FORECAST_FILE, {"schema_version": SCHEMA_VERSION} | data)
-
-
-def _unreadable(why: str) -> Forecasts:
-    return Forecasts(problem=f"{FORECAST_FILE} cannot be read ({why}): the next sweep of this study makes it anew")
+    write_beside(directory / FORECAST_FILE, forecasts, SCHEMA_VERSION)

@@ -6,13 +6,11 @@ They stand beside the records and are not the truth: where the file is absent or
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.records.write import write_json
-from bench.spec import SpecError, from_mapping, to_mapping
+from bench.records.beside import read_beside, write_beside
 
 PLAN_FILE = "plan.json"
 SCHEMA_VERSION = 1
@@ -106,27 +104,9 @@ class Plans:
 
 def read_plans(directory: Path) -> Plans:
     """Of an absent file none; of one that cannot be read none, with the problem."""
-    try:
-        data = json.loads((directory / PLAN_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Plans()
-    except (OSError, ValueError, RecursionError) as error:
-        return _unreadable(str(error))
-    version = data.pop("schema_version", None) if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        return _unreadable(f"schema_version {version!r}, expected {SCHEMA_VERSION}")
-    try:
-        return from_mapping(Plans, data)
-    except SpecError as error:
-        return _unreadable(str(error))
+    return read_beside(directory / PLAN_FILE, Plans, SCHEMA_VERSION)
 
 
 def write_plans(directory: Path, plans: Plans) -> None:
     """Raises CannotWriteError, an older file unharmed."""
-    data = to_mapping(plans)
-    del data["problem"]
-    write_json(directory / PLAN_FILE, {"schema_version": SCHEMA_VERSION} | data)
-
-
-def _unreadable(why: str) -> Plans:
-    return Plans(problem=f"{PLAN_FILE} cannot be read ({why}): the next sweep of this study makes it anew")
+    write_beside(directory / PLAN_FILE, plans, SCHEMA_VERSION)

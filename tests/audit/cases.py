@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.audit import parts
-from tests.audit.parts import WIDTH, Block, Stack
+from tests.audit import feeds, parts
+from tests.audit.blocks import WIDTH, Block, Stack
 
 BOTH = ("blocks.0", "blocks.1")
 
@@ -53,7 +53,7 @@ def reset() -> None:
     """Values of classes and modules as they are at import."""
     parts.FACTOR = parts.ClassFactor.factor = 1.0
     parts.PRECISION["dtype"] = parts.ClassPrecision.dtype = torch.bfloat16
-    parts.ITEMS[:] = [float(n) for n in range(1, 100)]
+    feeds.ITEMS[:] = [float(n) for n in range(1, 100)]
 
 
 def tied() -> nn.Module:
@@ -143,7 +143,7 @@ KNOWN = (
         between=set_to(parts.ClassPrecision, "dtype", None),
         amp=False,
     ),
-    Case("data drawn in forward", lambda: Stack(parts.Fed(), Block()), "external"),
+    Case("data drawn in forward", lambda: Stack(feeds.Fed(), Block()), "external"),
     Case("a hook that counts on its module", lambda: parts.with_hook(parts.counts_on_module), "hook"),
     Case(
         "an in-place op first",
@@ -198,22 +198,22 @@ FURTHER = (
         "attribute",
         between=lambda m: setattr(m.blocks[0].body[2], "p", 0.1),
     ),
-    Case("rows of a table", lambda: Stack(parts.Loading(csv.reader(map(str, range(1, 1000)))), Block()), "external"),
+    Case("rows of a table", lambda: Stack(feeds.Loading(csv.reader(map(str, range(1, 1000)))), Block()), "external"),
     Case(
         "a data loader",
-        lambda: Stack(parts.Loading(iter(torch.utils.data.DataLoader(torch.arange(1.0, 1000.0)))), Block()),
+        lambda: Stack(feeds.Loading(iter(torch.utils.data.DataLoader(torch.arange(1.0, 1000.0)))), Block()),
         "external",
     ),
-    Case("an iterator", lambda: Stack(parts.Iterating(parts.counting()), Block()), "external"),
+    Case("an iterator", lambda: Stack(feeds.Iterating(parts.counting()), Block()), "external"),
     Case(
         "an iterator over a list",
-        lambda: Stack(parts.Iterating(iter([float(n) for n in range(1, 50)])), Block()),
+        lambda: Stack(feeds.Iterating(iter([float(n) for n in range(1, 50)])), Block()),
         "external",
     ),
-    Case("a generator function", lambda: Stack(parts.Iterating(parts.stream()), Block()), "external"),
-    Case("a generator function of the module's file", lambda: Stack(parts.Trickling(), Block()), "external"),
-    Case("a file", lambda: Stack(parts.Reading(number_file()), Block()), "external"),
-    Case("a list of the module's file", lambda: Stack(parts.Popping(), Block()), "external"),
+    Case("a generator function", lambda: Stack(feeds.Iterating(feeds.stream()), Block()), "external"),
+    Case("a generator function of the module's file", lambda: Stack(feeds.Trickling(), Block()), "external"),
+    Case("a file", lambda: Stack(feeds.Reading(number_file()), Block()), "external"),
+    Case("a list of the module's file", lambda: Stack(feeds.Popping(), Block()), "external"),
     Case("a weight written past its version", lambda: Stack(Block(), Block()), "mutation", between=_double_weight),
     Case(
         "an alias of a boundary written",

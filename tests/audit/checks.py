@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from bench.audit import AuditOptions, Verdict, audit_replay
+from tests.audit.blocks import BATCH, WIDTH
 from tests.audit.cases import Case, reset
-from tests.audit.parts import BATCH, WIDTH
 
 
 def built(case: Case) -> nn.Module:

@@ -16,7 +16,7 @@ import numpy
 import torch
 from torch import nn
 
-from tests.audit.parts import WIDTH, Block, Stack
+from tests.audit.blocks import WIDTH, Block, Stack
 
 VARIABLE: contextvars.ContextVar[float] = contextvars.ContextVar("factor", default=1.0)
 NAME = "BOUNDARY_BENCH_TEST_FACTOR"

@@ -1,4 +1,4 @@
-"""Small modules whose replay is, or is not, the first pass again. `WIDTH` is the size of everything's last axis."""
+"""Small modules whose replay is, or is not, the first pass again."""
 
 from __future__ import annotations
 
@@ -13,62 +13,12 @@ import numpy
 import torch
 from torch import nn
 
-WIDTH = 16
-BATCH = 8
+from tests.audit.blocks import WIDTH, Block, Stack
+
 VARIABLE = "BOUNDARY_BENCH_TEST_FACTOR"
 FACTOR = 1.0
 """A value of this module that a forward reads."""
 PRECISION: dict[str, torch.dtype | None] = {"dtype": torch.bfloat16}
-ITEMS: list[float] = [float(n) for n in range(1, 100)]
-
-
-def stream() -> Iterator[float]:
-    number = 0.0
-    while True:
-        number += 1.0
-        yield number
-
-
-STREAM = stream()
-
-
-class Stack(nn.Module):
-    """Blocks one after another and a scalar loss."""
-
-    def __init__(self, *blocks: nn.Module, trains_input: bool = True, amp: bool = False) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
-        self.trains_input = trains_input
-        self.amp = amp
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.amp or torch.is_autocast_enabled("cpu")):
-            x = x.detach().requires_grad_(self.trains_input)
-            for block in self.blocks:
-                x = self.call(block, x)
-            return x.float().square().mean()
-
-    def call(self, block: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        out = block(x)
-        return out if isinstance(out, torch.Tensor) else out[0] + out[1]
-
-
-def feed_forward(*inside: nn.Module) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), *inside, nn.Linear(2 * WIDTH, WIDTH))
-
-
-class Block(nn.Module):
-    """A residual block; what it computes can be changed by `twist(block, x) -> x`."""
-
-    def __init__(self, *inside: nn.Module) -> None:
-        super().__init__()
-        self.norm, self.body = nn.LayerNorm(WIDTH), feed_forward(*inside)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.norm(x + self.body(self.twist(x)))
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x
 
 
 # rng
@@ -229,69 +179,6 @@ class Summing(Block):
     def twist(self, x: torch.Tensor) -> torch.Tensor:
         self.sums += 1
         return x * float(self.sums[0])
-
-
-# external
-
-
-class Feed:
-    def __init__(self) -> None:
-        self.at = 0
-
-    def take(self) -> float:
-        self.at += 1
-        return float(self.at)
-
-
-class Fed(Block):
-    def __init__(self) -> None:
-        super().__init__()
-        self.feed = Feed()
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.feed.take()
-
-
-class Trickling(Block):
-    """So little comes in that the steps are the same to rounding."""
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x * (1.0 + 1e-7 * next(STREAM))
-
-
-class Iterating(Block):
-    def __init__(self, numbers: Iterator[Any]) -> None:
-        super().__init__()
-        self.numbers = numbers
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x * float(next(self.numbers))
-
-
-class Reading(Block):
-    def __init__(self, file: Any) -> None:
-        super().__init__()
-        self.file = file
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x * float(self.file.readline())
-
-
-class Loading(Block):
-    """Takes what an object of a library hands out, which Python cannot copy."""
-
-    def __init__(self, rows: Iterator[Any]) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        (number,) = next(self.rows)
-        return x * float(number)
-
-
-class Popping(Block):
-    def twist(self, x: torch.Tensor) -> torch.Tensor:
-        return x * ITEMS.pop()
 
 
 # mutation

@@ -8,9 +8,10 @@ import pytest
 from torch import nn
 
 from bench.audit import Verdict
+from tests.audit.blocks import Block, Stack
 from tests.audit.cases import FURTHER, KNOWN, Case
 from tests.audit.checks import audited
-from tests.audit.parts import Block, PythonNoise, Stack
+from tests.audit.parts import PythonNoise
 
 
 def verdict_of(name: str) -> Verdict:
@@ -21,7 +22,7 @@ def test_another_dropout_mask_is_named_by_its_op_and_module() -> None:
     at = verdict_of("dropout without the RNG state").first_difference
     assert at is not None
     assert (at.region, at.module, at.op, at.what) == ("blocks.1", "blocks.1.body.2", "bernoulli_", "values")
-    assert at.source.startswith("parts.py:")
+    assert at.source.startswith("blocks.py:")
     assert at.first.startswith("float32[8, 32]")
     assert at.first != at.replayed
 

@@ -16,10 +16,10 @@ from torch import nn
 from bench.audit import AuditOptions, audit_replay
 from bench.audit.verdict import INVALID, VALID
 from tests.audit import more_parts as parts
+from tests.audit.blocks import BATCH, WIDTH, Block, Stack
 from tests.audit.cases import REENTRANT, Case, set_to, tied
 from tests.audit.checks import audited, checkpointed
 from tests.audit.more_parts import Twisted
-from tests.audit.parts import BATCH, WIDTH, Block, Stack
 
 
 def twisted(twist: Callable[[Any, torch.Tensor], torch.Tensor], **made: Callable[[], Any]) -> Callable[[], nn.Module]:

@@ -15,7 +15,8 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 import models.gpt2
 from bench.audit import AuditOptions, audit_replay
 from bench.spec import SpecError
-from tests.audit.parts import BATCH, WIDTH, Block, Stack, normed
+from tests.audit.blocks import BATCH, WIDTH, Block, Stack
+from tests.audit.parts import normed
 
 OPTIONS = AuditOptions(trials=1, confirm=1)
 

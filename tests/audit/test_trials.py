@@ -13,7 +13,9 @@ from bench.audit.names import Names
 from bench.audit.subject import Subject
 from bench.audit.tolerance import outside
 from bench.spec import SpecError
-from tests.audit.parts import BATCH, WIDTH, Block, Counting, Iterating, Scaled, Stack
+from tests.audit.blocks import BATCH, WIDTH, Block, Stack
+from tests.audit.feeds import Iterating
+from tests.audit.parts import Counting, Scaled
 
 
 def loss(model: nn.Module) -> torch.Tensor:

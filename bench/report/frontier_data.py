@@ -188,6 +188,12 @@ def _absolute_panel(frontier: Frontier, tags: dict[str, str], labels: Mapping[st
     return _panel("Absolute", f"Peak allocated memory ({memory.name})", f"Step time ({time.name})", marks, lines)
 
 
+def _family(frontier: Frontier, trial: Trial) -> str:
+    """A twin is shown as the placement that it stands for."""
+    original = next((one for one in frontier.trials if one.placement == trial.twin_of), trial)
+    return family_of(original.generators)
+
+
 def _mark(
     frontier: Frontier,
     trial: Trial,
@@ -200,7 +206,7 @@ def _mark(
 ) -> Mark:
     return Mark(
         label=labels[trial.placement],
-        family=family_of(trial.generators),
+        family=_family(frontier, trial),
         x=x,
         y=y,
         y_low=min(low, y),
@@ -292,7 +298,7 @@ def _key(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) ->
         KeyEntry(
             tag=tags[placement],
             label=labels[placement],
-            family=family_of(trial.generators),
+            family=_family(frontier, trial),
             ratio=ratio_text(trial.time_ratio, trial.time_ratio_interval, placement == frontier.reference),
             peak=f"{memory.text(trial.peak_allocated_bytes)} {memory.name}",
             share=share_text(peak_share(trial, reference), decimals=0),

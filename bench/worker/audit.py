@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.audit.options import AuditOptions
-from bench.audit.verdict import UNSUPPORTED, Verdict
+from bench.audit.verdict import Verdict, unsupported
 from bench.measure import is_out_of_memory
 from bench.placement import PlacementError
 from bench.spec import Controls, SpecError, to_mapping
@@ -66,17 +66,7 @@ def _verdict(auditing: Auditing, placement: str, options: AuditOptions) -> Verdi
     except (CannotAuditError, PlacementError):
         raise
     except Exception as error:  # the model's code ran; the others have their verdicts all the same
-        return Verdict(
-            outcome=UNSUPPORTED,
-            placement=placement,
-            findings=(),
-            trials=0,
-            differing=0,
-            tolerance=0.0,
-            steps=options.steps,
-            first_difference=None,
-            notes=(f"the audit broke: {describe_error(error)}",),
-        )
+        return unsupported(placement, f"the audit broke: {describe_error(error)}", steps=options.steps)
 
 
 if __name__ == "__main__":

@@ -177,3 +177,13 @@ def test_an_interval_that_dwarfs_the_marks_does_not_set_the_axis() -> None:
     panel = frontier_data(frontier_of(ok("none", 2000, 1.0), wide)).panels[0]
     assert panel.y_limits[0] > 0.5
     assert panel.y_limits[1] < 2.0
+
+
+def test_a_twin_is_drawn_as_the_placement_that_it_stands_for() -> None:
+    original = failed("h.0..5:each", "invalid", "state: a buffer has moved", "every block")
+    twin = dataclasses.replace(ok("h.0..5:each@restore", 2400, 1.2, "twin of h.0..5:each"), twin_of="h.0..5:each")
+    data = frontier_data(frontier_of(ok("none", 3000, 1.0, width=0), original, twin))
+    assert [mark.family for mark in data.panels[0].marks if mark.label.endswith("@restore")] == ["every block"]
+    assert [entry.family for entry in data.key if entry.label.endswith("@restore")] == ["every block"]
+    alone = frontier_data(frontier_of(ok("none", 3000, 1.0, width=0), twin))
+    assert alone.key[-1].family == "other"

@@ -9,7 +9,7 @@ from bench.frontier import build_frontier, read_frontier
 from bench.records import read_records, read_study
 
 REPOSITORY = Path(__file__).parents[1]
-STUDIES = sorted(path.parent for path in (REPOSITORY / "results" / "reference").glob("*/*/study.json"))
+STUDIES = sorted(path.parent for path in (REPOSITORY / "results" / "reference").rglob("study.json"))
 
 
 @pytest.mark.parametrize("directory", STUDIES, ids=lambda path: path.name)

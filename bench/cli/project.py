@@ -19,9 +19,10 @@ from bench.records.compiled import Compiled, read_compiled
 from bench.report import render_table, write_plots
 from bench.report.compiled_data import compiled_points, write_compiled_csv
 from bench.report.compiled_table import render_compiled
+from bench.report.names import long_names
 from bench.report.plan_table import render_expected
 from bench.report.terminal import show
-from bench.report.versus_table import render_versus, versus_rows
+from bench.report.versus_table import render_versus, versus_rows, write_versus_csv
 from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
 from bench.track.uri import store_scheme
@@ -67,7 +68,8 @@ class StudyView:
         show(render_table(self.frontier, self.chains))
         expected = render_expected(self.frontier, self.plans)
         compiled = render_compiled(self.compiled, self.target_half_width)
-        for table in (expected, None if self.versus is None else render_versus(self.versus), compiled):
+        against = None if self.versus is None else render_versus(self.versus, long_names(self.frontier.trials))
+        for table in (expected, against, compiled):
             if table is not None:
                 print()
                 show(table)
@@ -97,12 +99,15 @@ def draw(directory: Path) -> StudyView:
     pictures = write_plots(directory, study, frontier)
     plot = next((path for path in pictures if path.suffix == ".png"), None)
     has_peers = any(row.peer is not None for row in records.plans.rows)
+    against = versus(study, records, frontier.trials, _of_first_round(records.plans)) if has_peers else None
+    if against is not None:
+        write_versus_csv(directory, against)
     return StudyView(
         directory=directory,
         frontier=frontier,
         chains=study.chains,
         plans=records.plans,
-        versus=versus(study, records, frontier.trials, _of_first_round(records.plans)) if has_peers else None,
+        versus=against,
         compiled=compiled,
         target_half_width=target_half_width,
         plot=plot,

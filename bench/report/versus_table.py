@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -11,19 +15,27 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.frontier.versus import Duel, Versus, mean_ratio_at_budgets
+from bench.records import replace_text
 from bench.report.labels import shorten
 from bench.report.quantities import ABSENT, memory_unit
 from bench.report.table import LABEL_WIDTH_MIN, Folded
 from bench.stats.verdict import FASTER, SAME
 
+CSV_FILE = "versus.csv"
 _PEERS_SHOWN = 3
+EVERYDAY = re.compile(r"(transformers-)?every-\d+|chen-sqrt")
+"""Peers' labels: every k-th block, and the square root of Chen et al."""
 
 
-def render_versus(result: Versus) -> RenderableType:
-    """One row a placement of peers, ours at its peak beside it; then what it amounts to."""
+def render_versus(result: Versus, names: Mapping[str, str] | None = None) -> RenderableType:
+    """One row a placement of peers, ours at its peak beside it; then what it amounts to.
+
+    Args:
+        names: of placements whose text is too long to be read (`bench.report.names.long_names`).
+    """
     parts: list[RenderableType] = [Text("plans against peers, in the same rounds", style="bold")]
     if result.duels:
-        parts += [_table(result.duels)]
+        parts += [_table(result.duels, names or {})]
     parts += [Text(sentence) for sentence in summary(result)]
     parts += [Text(f"not measured: {label}: {why}", style="dim") for label, why in result.unmeasured]
     return Group(*parts)
@@ -38,6 +50,7 @@ def summary(result: Versus) -> list[str]:
     ]
     for name, ratio in (
         ("the best installable peer within each budget", mean_ratio_at_budgets(result, lambda d: d.is_installable)),
+        ("the best of every k-th and √n within each budget", mean_ratio_at_budgets(result, _is_everyday)),
         ("the best peer within each budget", mean_ratio_at_budgets(result, lambda _: True)),
     ):
         if ratio is not None:
@@ -66,8 +79,26 @@ def versus_rows(result: Versus) -> list[dict[str, Any]]:
     ]
 
 
-def _table(duels: Sequence[Duel]) -> Table:
-    shortening = shorten(duel.ours for duel in duels if duel.ours is not None)
+def write_versus_csv(directory: Path, result: Versus) -> None:
+    """`versus.csv`: a row for each placement of peers.
+
+    Raises:
+        CannotWriteError: the directory is full or not writable.
+    """
+    text = io.StringIO()
+    if rows := versus_rows(result):
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    replace_text(directory / CSV_FILE, text.getvalue())
+
+
+def _is_everyday(duel: Duel) -> bool:
+    return any(EVERYDAY.fullmatch(label) for label in duel.peers)
+
+
+def _table(duels: Sequence[Duel], names: Mapping[str, str]) -> Table:
+    shortening = shorten((duel.ours for duel in duels if duel.ours is not None), names)
     memory = memory_unit(duel.their_peak_bytes for duel in duels)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("peer", min_width=LABEL_WIDTH_MIN)

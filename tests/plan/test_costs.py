@@ -17,9 +17,9 @@ def counts(*replayed: int, num_replays: int = 1, num_policy_ops: int = 0) -> Rep
     return ReplayCounts(replayed=replayed, num_replays=num_replays, num_policy_ops=num_policy_ops)
 
 
-def measured(costs: OpCosts, *placements: Counts) -> list[Measured]:
+def measured(costs: OpCosts, *placements: Counts, noise_ms: float | None = None) -> list[Measured]:
     """As if a machine had exactly these costs."""
-    return [Measured(counts=one, extra_ms=costs.replay_ms(one)) for one in placements]
+    return [Measured(counts=one, extra_ms=costs.replay_ms(one), noise_ms=noise_ms) for one in placements]
 
 
 def test_a_replay_costs_its_ops_its_regions_and_its_policies_ops() -> None:
@@ -34,7 +34,7 @@ PLACEMENTS = (counts(0, 1), counts(1, num_replays=20), counts(2, num_replays=1, 
 
 def test_three_different_placements_tell_all_three_parts() -> None:
     truth = OpCosts(op_ms=(120.0, 48.0, 12.0, 60.0), region_ms=5.0, policy_op_ms=0.1, source="measured")
-    found = calibrated(COSTS, measured(truth, *PLACEMENTS), noise_ms=NOISE_MS)
+    found = calibrated(COSTS, measured(truth, *PLACEMENTS, noise_ms=NOISE_MS))
     assert found.replay_factor == pytest.approx(1.2)
     assert found.op_ms == COSTS.op_ms  # the plain step is what it was
     assert (found.region_ms, found.policy_op_ms) == pytest.approx((5.0, 0.1))
@@ -49,29 +49,32 @@ def test_what_was_measured_as_predicted_changes_nothing() -> None:
 
 
 def test_one_placement_moves_only_what_it_has() -> None:
-    slower = Measured(counts=counts(0, 1, num_replays=0), extra_ms=1.5 * 140)
-    found = calibrated(COSTS, [slower], noise_ms=NOISE_MS)
+    slower = Measured(counts=counts(0, 1, num_replays=0), extra_ms=1.5 * 140, noise_ms=NOISE_MS)
+    found = calibrated(COSTS, [slower])
     assert found.replay_factor == pytest.approx(1.5)
     assert (found.region_ms, found.policy_op_ms) == pytest.approx((COSTS.region_ms, COSTS.policy_op_ms))
 
 
 def test_noise_as_large_as_what_is_measured_hardly_moves_anything() -> None:
-    doubled = Measured(counts=counts(2), extra_ms=2 * COSTS.replay_ms(counts(2)))
-    trusted, doubted = (calibrated(COSTS, [doubled], noise_ms=noise).replay_ms(counts(2)) for noise in (0.01, 100.0))
-    assert trusted == pytest.approx(doubled.extra_ms, rel=0.01)
+    twice_ms = 2 * COSTS.replay_ms(counts(2))
+    trusted, doubted = (
+        calibrated(COSTS, [Measured(counts=counts(2), extra_ms=twice_ms, noise_ms=noise)]).replay_ms(counts(2))
+        for noise in (0.01, 100.0)
+    )
+    assert trusted == pytest.approx(twice_ms, rel=0.01)
     assert doubted == pytest.approx(COSTS.replay_ms(counts(2)), rel=0.01)
 
 
 def test_no_part_becomes_negative() -> None:
-    faster = Measured(counts=counts(num_replays=1, num_policy_ops=100), extra_ms=-100.0)
-    found = calibrated(COSTS, [faster], noise_ms=1.0)
+    faster = Measured(counts=counts(num_replays=1, num_policy_ops=100), extra_ms=-100.0, noise_ms=1.0)
+    found = calibrated(COSTS, [faster])
     assert min(*found.op_ms, found.region_ms, found.policy_op_ms) >= 0.0
     assert found.replay_ms(counts(0)) > 0.0
 
 
 def test_no_replay_becomes_free() -> None:
-    free = Measured(counts=counts(0, 1, 2), extra_ms=0.0)
-    found = calibrated(COSTS, [free], noise_ms=0.001)
+    free = Measured(counts=counts(0, 1, 2), extra_ms=0.0, noise_ms=0.001)
+    found = calibrated(COSTS, [free])
     assert found.replay_factor == LEAST_REPLAY_FACTOR
     assert found.step_ms == COSTS.step_ms
 

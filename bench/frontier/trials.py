@@ -89,7 +89,9 @@ def _beside_plans(trials: Sequence[Trial], reference: str | None, plans: Plans) 
 
 
 def _beside_plan(trial: Trial, plan: Plan, plans: Plans, step_ms: float | None) -> Trial:
-    expected_ms = None if plans.cost_source == COUNTED else plan.replay_ms
+    expected_ms = (
+        None if plans.cost_source == COUNTED else _at_speed(plan.replay_ms, plan.step_ms or plans.step_ms, step_ms)
+    )
     measured_ms = replay_time(trial, step_ms)
     return dataclasses.replace(
         trial,
@@ -101,6 +103,14 @@ def _beside_plan(trial: Trial, plan: Plan, plans: Plans, step_ms: float | None) 
         expected_replay_ms=expected_ms,
         expected_replay_error_share=replay_error(expected_ms, measured_ms),
     )
+
+
+def _at_speed(replay_ms: float | None, planned_step_ms: float | None, step_ms: float | None) -> float | None:
+    """A replay time as it would be on a machine whose plain step takes `step_ms`: shared machines drift between
+    planning and measuring, and a replay drifts with the step."""
+    if replay_ms is None or not planned_step_ms or step_ms is None:
+        return replay_ms
+    return replay_ms * step_ms / planned_step_ms
 
 
 def replay_time(trial: Trial, plain_ms: float | None) -> float | None:

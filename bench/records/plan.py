@@ -50,6 +50,8 @@ class Plan:
     """Forecast."""
     replay_ms: float | None
     """By how much its step is expected to take longer than the plain one; None where it could not be worked out."""
+    step_ms: float | None = None
+    """The plain step as it was taken for `replay_ms`; None where it is that of the Plans."""
     bound_ms: float | None = None
     """No choice among the planner's options within its budget is expected to cost less."""
     budget_bytes: int | None = None

@@ -20,7 +20,8 @@ from bench.report.table import LABEL_WIDTH_MIN, Folded
 
 LEGEND = (
     "peak error: (expected − measured) / (measured − persistent); replay: by how much the step takes longer than that "
-    "of none, measured by pairs of one round; its error: (expected − measured) / measured"
+    "of none, measured by pairs of one round, and expected at the speed of none's step here; its error: (expected − "
+    "measured) / measured"
 )
 
 

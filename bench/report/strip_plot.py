@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import seaborn
 from matplotlib.axes import Axes
@@ -36,6 +37,8 @@ TICKS_HEIGHT = 0.18
 LEGEND_HEIGHT = 0.24
 EMPTY_HEIGHT = 0.9
 MIN_TICK_WIDTH = 0.15
+ELSEWHERE_SHOWN = 12
+"""Characters of modules outside the strip's columns."""
 """Inches between two column numbers."""
 PART_SHARE = 0.45
 """Height of the shade of a submodule, as a share of its cell."""
@@ -160,16 +163,32 @@ def _draw_cell(layer: Axes, cell: Cell, x0: float, x1: float, top: float) -> Non
 
 
 def _draw_header(layer: Axes, data: StripData, edges: list[tuple[float, float]], bottom: float) -> None:
-    """Above each chain its name, above each run of units what their names begin with."""
-    for chain, group in itertools.groupby(data.runs, key=lambda run: run.chain):
-        runs = list(group)
-        x0, x1 = edges[runs[0].first][0], edges[runs[-1].first + len(runs[-1].indices) - 1][1]
-        write(layer, (x0 + x1) / 2, bottom - 0.24, chain, ha="center", weight="bold")
+    """Above each chain its name, above each run of units what their names begin with. Where one name is too wide for
+    its columns, all are cut to what tells them apart."""
+    chains = {chain: list(group) for chain, group in itertools.groupby(data.runs, key=lambda run: run.chain)}
+    ends = {
+        chain: (edges[runs[0].first][0], edges[runs[-1].first + len(runs[-1].indices) - 1][1])
+        for chain, runs in chains.items()
+    }
+    fit = all(text_width(chain) <= x1 - x0 + RUN_GAP for chain, (x0, x1) in ends.items())
+    names = list(chains) if fit or len(chains) == 1 else _told_apart(list(chains))
+    for (chain, runs), name in zip(chains.items(), names, strict=True):
+        x0, x1 = ends[chain]
+        write(layer, (x0 + x1) / 2, bottom - 0.24, name, ha="center", weight="bold")
         layer.plot([x0, x1], [bottom - 0.15] * 2, color=INK, lw=0.7)
         for run in runs:
             r0, r1 = edges[run.first][0], edges[run.first + len(run.indices) - 1][1]
             if run.prefix not in ("", chain) and text_width(run.prefix) <= r1 - r0 + RUN_GAP:
                 write(layer, (r0 + r1) / 2, bottom - 0.08, run.prefix, ha="center", color=GREY)
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Dotted names without the parts that all begin and end with; never empty."""
+    parts = [name.split(".") for name in names]
+    shortest = min(map(len, parts)) - 1
+    begin = next((i for i in range(shortest) if len({p[i] for p in parts}) > 1), shortest)
+    end = next((i for i in range(shortest - begin) if len({p[-1 - i] for p in parts}) > 1), shortest - begin)
+    return [".".join(p[begin : len(p) - end]) for p in parts]
 
 
 def _draw_ticks(layer: Axes, data: StripData, edges: list[tuple[float, float]], top: float) -> None:
@@ -227,7 +246,18 @@ def _colours() -> dict[str, str]:
     return {PLAIN: "#f4f4f4", ALONE: palette[0], SPAN: palette[1], PART: palette[2]}
 
 
+def _few(names: Sequence[str]) -> str:
+    """As many names as leave the strip its room, and how many more there are."""
+    shown: list[str] = []
+    while len(shown) < len(names) and len(", ".join((*shown, names[len(shown)]))) <= ELSEWHERE_SHOWN:
+        shown.append(names[len(shown)])
+    more = len(names) - len(shown)
+    if not shown:
+        return f"{more} elsewhere"
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
 def _values(row: Row, rows: tuple[Row, ...]) -> str:
     peak, ratio = max(len(other.peak) for other in rows), max(len(other.ratio) for other in rows)
-    note = f"  also {', '.join(row.elsewhere)}" if row.elsewhere else ""
+    note = f"  also {_few(row.elsewhere)}" if row.elsewhere else ""
     return f"{row.peak:>{peak}}  {row.ratio:<{ratio}}{note}"

@@ -41,6 +41,13 @@ def test_expected_peak_and_replay_time_have_their_errors() -> None:
     assert a.expected_replay_error_share == pytest.approx(0.2)
 
 
+def test_a_replay_is_expected_at_the_speed_of_the_plain_step_as_measured() -> None:
+    planned_on_a_faster_machine = dataclasses.replace(plan_of("a", 63 * MIB, replay_ms=6.0), step_ms=50.0)
+    a = trial_of(frontier_of(plans_of(planned_on_a_faster_machine)), "a")
+    assert a.expected_replay_ms == pytest.approx(12.0)
+    assert a.expected_replay_error_share == pytest.approx(0.2)
+
+
 def test_what_was_not_planned_has_nothing_expected() -> None:
     b = trial_of(frontier_of(plans_of(plan_of("a", 63 * MIB))), "b")
     assert b.replay_ms is None

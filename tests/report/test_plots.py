@@ -52,6 +52,16 @@ CASES = {
         GPT2_CHAINS,
     ),
     "one point": (frontier_of(ok("none", 3236, 1.0, "none", width=0)), GPT2_CHAINS),
+    "much elsewhere": (
+        frontier_of(
+            ok("none", 1000, 1.0, "none", width=0),
+            ok("+".join(f"net.head.of.the.whole.net.{i}" for i in range(12)), 600, 1.2, "planned (600.0 MiB)"),
+        ),
+        tuple(
+            ChainInfo(name=f"net.stages.{i}.layers", units=tuple(f"net.stages.{i}.layers.{j}" for j in range(3)))
+            for i in range(4)
+        ),
+    ),
     "all failed": (frontier_of(failed("none", "oom", "too big")), GPT2_CHAINS),
     "empty": (frontier_of(), GPT2_CHAINS),
 }
@@ -102,6 +112,13 @@ def test_numbers_do_not_overlap_and_stand_in_both_panels(case: str) -> None:
         # The text alone, without the line that leads to its mark.
         boxes = [Text.get_window_extent(tag) for tag in tags]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_chains_whose_names_are_too_wide_are_told_apart_by_what_differs() -> None:
+    figure = strip_figure(*CASES["much elsewhere"])
+    bold = [text.get_text() for text in texts(figure) if text.get_fontweight() == "bold"]
+    assert [name for name in bold if name in ("0", "1", "2", "3")][:4] == ["0", "1", "2", "3"]
+    assert "also 12 elsewhere" in page_words(figure)
 
 
 @pytest.mark.parametrize("case", ["eight", "two chains"])

@@ -4,6 +4,7 @@ MODEL ?= gpt2
 DEVICE ?=
 ARGS ?=
 STUDY ?=
+STUDIES ?=
 PLACEMENT ?=
 TARGET ?=
 BUDGET ?=
@@ -11,7 +12,7 @@ PORT ?= 5000
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep plan forecast explain ui plots test check lint device-check clean
+.PHONY: help setup sweep plan forecast explain ui plots compare test check lint device-check clean
 
 INSTALLED := .venv/.installed
 BENCH := .venv/bin/python -m bench
@@ -45,6 +46,9 @@ ui: $(INSTALLED) ## Open MLflow on 127.0.0.1:PORT over the default store
 
 plots: $(INSTALLED) ## Redraw the plots of STUDY (a folder or a name; by default the newest)
 	@set -f; $(BENCH) plots $(if $(STUDY),study='$(STUDY)') $(ARGS)
+
+compare: $(INSTALLED) ## Compare STUDIES, the baseline first: make compare STUDIES=gpt2-1a2b,gpt2-5e6f ARGS='fail_if=slower:2%'
+	@set -f; $(BENCH) compare studies='[$(STUDIES)]' $(ARGS)
 
 test: $(INSTALLED) ## Run the tests: make test ARGS='-m slow'
 	.venv/bin/python -m pytest -n $(JOBS) $(ARGS)

@@ -1,7 +1,7 @@
 """Boundary Bench: where to put activation-checkpoint boundaries, measured.
 
-`from bench import Placement, apply, audit_replay, measure` is what a training script needs; all load only when asked
-for. `from bench.audit.testing import assert_valid_replay` is for its tests.
+`from bench import Placement, apply, check, audit_replay, measure` is what a training script needs; all load only when
+asked for. `from bench.audit.testing import assert_valid_replay` is for its tests.
 """
 
 import importlib
@@ -14,8 +14,11 @@ _PUBLIC = {
     "PlacementError": "bench.placement",
     "apply": "bench.placement",
     "audit_replay": "bench.audit",
+    "check": "bench.own.check",
+    "OtherModelWarning": "bench.placement",
 }
-__all__ = ["Placement", "PlacementError", "apply", "audit_replay", "measure"]  # found by __getattr__
+# Found by __getattr__:
+__all__ = ["OtherModelWarning", "Placement", "PlacementError", "apply", "audit_replay", "check", "measure"]
 
 
 def __getattr__(name: str) -> Any:

@@ -48,9 +48,11 @@ OPTION_NAMES = (
         "count",
     ),
     *("trials", "steps", "tracker", "study", "port", "results", "out"),
+    *("studies", "budgets", "fail_if", "name"),
+    *("card", "context", "slowdown", "save", "format", "folder"),
 )
 """What an option at the top may be called, for those who mistyped one."""
-PATH_OPTIONS = ("results", "study", "out", "tracker.uri")
+PATH_OPTIONS = ("results", "study", "out", "save", "folder", "tracker.uri")
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:%+@-]*")
 Options = dict[str, Any]
 Verb = Callable[[Options], Answer]

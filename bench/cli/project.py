@@ -25,6 +25,7 @@ from bench.report.terminal import show
 from bench.report.versus_table import render_versus, versus_rows, write_versus_csv
 from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
 from bench.track import TrackError, default_tracking_uri, publish_study
+from bench.track.secrets import without_password
 from bench.track.uri import store_scheme
 
 
@@ -166,7 +167,10 @@ def _open_ui_line(results: Path, tracker: Tracker) -> str:
     default = results == (Path.cwd() / "results").resolve()
     options = ["" if default else f" results={shlex.quote(str(results))}"]
     if tracker.uri is not None:
-        options.append(f" tracker.uri={shlex.quote(tracker.uri)}")
+        # A password is not printed; the environment holds it for the next command as well.
+        is_secret = without_password(tracker.uri) != tracker.uri
+        uri = '"$MLFLOW_TRACKING_URI"' if is_secret else shlex.quote(tracker.uri)
+        options.append(f" tracker.uri={uri}")
     return f"{shlex.quote(str(shown(python)))} -m bench ui{''.join(options)}"
 
 

@@ -9,6 +9,8 @@ from bench.cli.entry import Options, run_verb
 from bench.cli.project import check_tracker, draw, publish
 from bench.cli.request import refuse_unknown
 from bench.cli.studies import find_study
+from bench.spec import SpecError
+from bench.track import UnfitStudyError, check_directory
 
 
 def run(overrides: Sequence[str]) -> int:
@@ -19,6 +21,10 @@ def republish(options: Options) -> Answer:
     refuse_unknown(options, ("results", "study", "tracker"))
     check_tracker(options["results"], options["tracker"])
     directory = find_study(options["study"], options["results"])
+    try:
+        check_directory(directory)
+    except UnfitStudyError as error:
+        raise SpecError(str(error)) from None
     draw(directory)
     published = publish(directory, options["results"], options["tracker"])
     return Answer(exit_code=COMPLETE if published else PARTIAL, data={"study": str(directory), "published": published})

@@ -111,7 +111,7 @@ def resolved_study(options: Options) -> StudySpec:
         audit=_choice(options, "audit", AUDITS),
         restore=_choice(options, "restore", RESTORES),
         reference=reference,
-        recorded=recorded(),
+        recorded=recorded() | dict(probe.fingerprint),
     )
 
 

@@ -11,6 +11,7 @@ from bench.cli.entry import Options, run_verb
 from bench.cli.project import tracking_uri
 from bench.spec import SpecError
 from bench.track import TrackError, open_ui_command
+from bench.track.secrets import without_password
 from bench.track.uri import sqlite_file
 
 
@@ -30,7 +31,7 @@ def open_ui(options: Options) -> Answer:
         server.terminate()
         server.wait()
         ended = 0
-    return Answer(exit_code=COMPLETE if ended == 0 else PARTIAL, data={"store": uri})
+    return Answer(exit_code=COMPLETE if ended == 0 else PARTIAL, data={"store": without_password(uri)})
 
 
 def _command(uri: str, port: object) -> str:

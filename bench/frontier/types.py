@@ -66,8 +66,8 @@ class Trial:
     """(expected peak − measured peak) / (measured peak − persistent); None where either is missing."""
     expected_replay_ms: float | None = None
     """By how much its step was expected to take longer than that of `none`, at the speed that the machine had while the
-    study was measured: the share of the plain step that was expected, times `none`'s step time. None where no times were
-    known: costs that only rank placements are no times."""
+    study was measured: the share of the plain step that was expected, times `none`'s step time. None where no times
+    were known: costs that only rank placements are no times."""
     expected_replay_error_share: float | None = None
     """(expected − measured) / measured replay time; None where either is missing, or its step was no slower than that
     of `none`."""

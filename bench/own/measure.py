@@ -21,6 +21,7 @@ from bench.own.study import OwnStudy
 from bench.placement import NONE, Placement, check_modules, generate_placements
 from bench.placement.applying import self_checkpointing
 from bench.placement.errors import UnsupportedPlacementError
+from bench.placement.fingerprint import fingerprint_of
 from bench.records import read_records, read_study, study_path, write_study
 from bench.records.directory import STUDY_FILE
 from bench.records.lock import study_lock
@@ -161,6 +162,7 @@ def measure(
         audit=audit,
         restore=restore,
         reference=reference_text,
+        recorded=fingerprint_of(model).recorded(),
     )
     directory = study_path(Path(results), study)
     directory.mkdir(parents=True, exist_ok=True)

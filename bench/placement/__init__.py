@@ -7,6 +7,8 @@ from bench.placement.errors import UnsupportedPlacementError as UnsupportedPlace
 from bench.placement.generators import family_of as family_of, generate_placements as generate_placements
 from bench.placement.grammar import parse_placement as parse_placement
 from bench.placement.match import check_modules as check_modules, check_ops as check_ops
+from bench.placement.origin import Fingerprint as Fingerprint, Origin as Origin
+from bench.placement.saved import load_placement as load_placement, save_placement as save_placement
 from bench.placement.types import (
     NONE as NONE,
     Kept as Kept,
@@ -20,6 +22,8 @@ from bench.placement.types import (
 _NEEDS_TORCH = {
     "apply": "bench.placement.applying",
     "Applied": "bench.placement.applying",
+    "OtherModelWarning": "bench.placement.fingerprint",
+    "fingerprint_of": "bench.placement.fingerprint",
     "record_wiring": "bench.placement.wiring",
 }
 

@@ -6,6 +6,7 @@ those of the plain model, a deep copy carries a placement of its own, and `undo`
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from bench.placement.errors import UnsupportedPlacementError
+from bench.placement.fingerprint import OtherModelWarning, differences
 from bench.placement.grammar import parse_placement
 from bench.placement.match import check_modules
 from bench.placement.region_forward import PlacedForward, RegionCounts, UnitForward
@@ -63,11 +65,16 @@ def apply(
         PlacementError: a unit is not in the model, or `forward` is missing for a span.
         UnsupportedPlacementError: the model already checkpoints itself or carries a placement, or a span's units
             cannot be replayed as one region.
+
+    Warns:
+        OtherModelWarning: the placement was loaded from a file, and the model, torch, the device or the weights' dtype
+            are not those of the study that it was chosen from.
     """
     if isinstance(placement, str):
         placement = parse_placement(placement)
     check_modules([placement], {name for name, _ in model.named_modules()})
     _refuse_checkpointing_model(model)
+    _warn_of_differences(model, placement)
     spans = [region for region in placement.regions if len(region.units) > 1]
     if spans and wiring is None:
         if forward is None:
@@ -125,6 +132,16 @@ def _refuse_checkpointing_model(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(vars(module).get("forward"), PlacedForward):
             raise UnsupportedPlacementError(f"{name or 'the model'} already carries a placement; undo it first")
+
+
+def _warn_of_differences(model: nn.Module, placement: Placement) -> None:
+    found = () if placement.origin is None else differences(model, placement.origin)
+    if found:
+        warnings.warn(
+            f"placement {placement.text} was chosen on other terms, so time and memory may differ: {'; '.join(found)}",
+            OtherModelWarning,
+            stacklevel=3,
+        )
 
 
 def _refuse_hooks(model: nn.Module, region: Region) -> None:

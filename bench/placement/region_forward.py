@@ -83,6 +83,11 @@ class UnitForward(PlacedForward):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)
+        if vars(self.unit).get("gradient_checkpointing") is True:  # transformers' Trainer turns it on as it begins
+            raise UnsupportedPlacementError(
+                f"{self.region.units[0]} was told to checkpoint itself after the placement was applied: leave "
+                "activation_checkpointing and gradient_checkpointing off"
+            )
         leaves, spec = tree_flatten((args, kwargs))
         as_given = [(args, kwargs)]
 

@@ -8,8 +8,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from bench.placement.origin import Origin
 from bench.spec import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ID_DIGITS = 10
 NONE_TEXT = "none"
@@ -97,6 +102,8 @@ class Placement:
     """A set of regions; nested or apart, never crossing. Equal sets are equal placements with equal text and id."""
 
     regions: tuple[Region, ...] = ()
+    origin: Origin | None = field(default=None, compare=False, repr=False, kw_only=True)
+    """Of a placement that was loaded from a file: the study that it was chosen from."""
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.regions, key=_region_order))
@@ -136,6 +143,19 @@ class Placement:
         from bench.placement.grammar import parse_placement
 
         return parse_placement(text)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Placement:
+        """What `save`, or `recommend … save=FILE`, wrote. Raises PlacementError, saying what is wrong with the file."""
+        from bench.placement.saved import load_placement
+
+        return load_placement(path)
+
+    def save(self, path: str | Path) -> None:
+        """Writes it as JSON, with its origin where it has one. Raises CannotWriteError."""
+        from bench.placement.saved import save_placement
+
+        save_placement(path, self, self.origin)
 
 
 def placement_id(text: str) -> str:

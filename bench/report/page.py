@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ INK = "#222222"
 GREY = "#767676"
 FAILURE_COLOUR = "#a4262c"
 PNG_DPI = 200
+UNDATED = {"png": ("Software",), "svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}
+"""What a file would say of when and by which version it was written."""
 BROKEN_WORD_FILL = 0.9
 """Share of a line that a piece of a broken word is meant to fill: its characters differ in width."""
 
@@ -52,6 +55,8 @@ STYLE: dict[str, Any] = {
     # Outlines instead of text, so that the file looks the same without the font.
     "svg.fonttype": "path",
     "svg.hashsalt": "boundary-bench",
+    # TrueType: publishers refuse matplotlib's Type 3 fonts.
+    "pdf.fonttype": 42,
     "path.simplify": False,
 }
 
@@ -122,11 +127,11 @@ def wrap(text: str, width: float, size: float = SMALL) -> list[str]:
     return [*lines, line] if line else lines
 
 
-def save(figure: Figure, directory: Path, name: str) -> list[Path]:
-    """Writes NAME.png and NAME.svg; equal figures give equal bytes."""
+def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Writes NAME.png and so on, of `png`, `svg` and `pdf` what is in `formats`; equal figures give equal bytes."""
     directory.mkdir(parents=True, exist_ok=True)
-    paths = [directory / f"{name}.png", directory / f"{name}.svg"]
+    paths = [directory / f"{name}.{format_}" for format_ in formats]
     with style():
-        figure.savefig(paths[0], dpi=PNG_DPI, metadata={"Software": None})
-        figure.savefig(paths[1], metadata={"Date": None, "Creator": None})
+        for path, format_ in zip(paths, formats, strict=True):
+            figure.savefig(path, dpi=PNG_DPI, metadata=dict.fromkeys(UNDATED[format_]))
     return paths

@@ -48,8 +48,9 @@ def accuracy(trials: Sequence[Trial]) -> list[str]:
     no_slower = sum(t.expected_replay_ms is not None and t.replay_ms is not None and t.replay_ms <= 0 for t in trials)
     told = []
     if peaks:
-        worst = error_text(max(peaks, key=abs))
-        told.append(f"expected peaks: the largest error of {len(peaks)} is {worst} of what can move")
+        worst = max(peaks, key=abs)
+        what = f"the largest error of {len(peaks)} is {error_text(worst)} of what can move" if worst else "all exact"
+        told.append(f"expected peaks: {what}")
     if times:
         told.append(
             f"expected replay times: the median error of {len(times)} is {share_text(statistics.median(times), 0)}"

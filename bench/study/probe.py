@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bench.spec import ChainInfo, Controls, Facts, to_mapping
 from bench.study.ask import ask_process
@@ -20,6 +21,8 @@ class Probe:
     """Names that a policy can keep: groups and aten ops."""
     capacity_bytes: int | None
     """Memory of the device."""
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    """Of the model, as a study records it (`bench.placement.fingerprint`)."""
 
 
 def probe_worker(controls: Controls) -> Probe:

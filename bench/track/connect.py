@@ -18,15 +18,27 @@ from bench.track.environment import (
 )
 from bench.track.errors import TrackError
 from bench.track.lock import exclusive
+from bench.track.secrets import without_password, without_secrets
 from bench.track.sqlite import one_use
-from bench.track.uri import DATABASE_SCHEMES, sqlite_file, store_scheme, without_password
+from bench.track.uri import DATABASE_SCHEMES, sqlite_file, store_scheme
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 CREATION_WAIT_S = 30.0
+MIGRATION_WAIT_S = 120
 LOCKED_WAIT_S = 8.0
 CONNECT_TIMEOUT_S = 5
+CREATION_LOCK = 0x626F756E64617279
+"""Number of a PostgreSQL advisory lock: "boundary" in ASCII."""
+HINTS = {
+    "error code 401": "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+    "error code 403": "this user may not write there; ask whoever runs the server",
+    "password authentication failed": "set PGPASSWORD, or write the password into ~/.pgpass",
+    "no password supplied": "set PGPASSWORD, or write the password into ~/.pgpass",
+    "No module named 'psycopg": "install the driver: pip install 'psycopg[binary]'",
+}
+"""What to do about an error that says this."""
 
 
 @contextmanager
@@ -59,10 +71,10 @@ def import_mlflow() -> None:
 def _client(uri: str, scheme: str) -> MlflowClient:
     from mlflow.tracking import MlflowClient
 
-    if scheme in DATABASE_SCHEMES and scheme != "sqlite":
-        _connect_once(uri, scheme)
-    client = MlflowClient(uri)
-    client.search_experiments(max_results=1)
+    guard = _connected_once(uri, scheme) if scheme in DATABASE_SCHEMES and scheme != "sqlite" else nullcontext()
+    with guard:
+        client = MlflowClient(uri)
+        client.search_experiments(max_results=1)
     return client
 
 
@@ -97,15 +109,23 @@ def _write_lock_once(database: Path) -> None:
         connection.close()
 
 
-def _connect_once(uri: str, scheme: str) -> None:
-    """MLflow tries ten times, for minutes, to reach a database server that is down."""
+@contextmanager
+def _connected_once(uri: str, scheme: str) -> Iterator[None]:
+    """MLflow tries ten times, for minutes, to reach a database server that is down; this tells it soon.
+
+    On PostgreSQL a lock is held meanwhile: several first users of an empty database would race in its migration, and
+    MLflow's own guard, a file in the temporary directory, is seen on one machine alone.
+    """
     import sqlalchemy
 
     limit = {"connect_timeout": CONNECT_TIMEOUT_S} if scheme in ("postgresql", "mysql") else {}
     engine = sqlalchemy.create_engine(uri, connect_args=limit)
     try:
-        with engine.connect():
-            pass
+        with engine.connect() as connection:
+            if scheme == "postgresql":
+                connection.execute(sqlalchemy.text(f"SET lock_timeout = '{MIGRATION_WAIT_S}s'"))
+                connection.execute(sqlalchemy.text(f"SELECT pg_advisory_lock({CREATION_LOCK})"))
+            yield
     finally:
         engine.dispose()
 
@@ -129,8 +149,9 @@ def _told_as_track_error(uri: str) -> Iterator[None]:
         # A database driver or an object store's library that is not installed.
         ImportError,
     ) as error:
-        what = without_password(_first_line(error), uri)
-        raise TrackError(f"MLflow store {without_password(uri)}: {what}") from error
+        what = without_secrets(_first_line(error), uri)
+        hints = [f" ({hint})" for said, hint in HINTS.items() if said in str(error)]
+        raise TrackError(f"MLflow store {without_password(uri)}: {what}{''.join(hints)}") from error
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.track.times import Span
@@ -16,6 +16,7 @@ MAX_NAME = 250
 MAX_PARAM_KEY = 250
 MAX_PARAM_VALUE = 6000
 MAX_TAG_VALUE = 8000
+UNSTORABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,14 @@ def content_digest(content: RunContent) -> str:
         "metrics": dict(content.metrics),
         "tags": dict(content.identity) | dict(content.tags),
         "texts": dict(content.texts),
-        "files": {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in content.files.items()},
+        "files": {name: _digest(path) for name, path in content.files.items()},
     }
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def measured(metrics: Mapping[str, float | int | None]) -> dict[str, float]:
@@ -102,3 +108,19 @@ def _spelt(value: object) -> str:
 
 def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def storable(content: RunContent) -> RunContent:
+    """`content` without the characters that a database, a terminal or XML refuses or obeys: NUL and other controls,
+    halves of surrogate pairs, marks that turn the direction of text. Each shows as �; tabs and line ends stay."""
+    return replace(
+        content,
+        name=_plain(content.name),
+        params={key: _plain(value) for key, value in content.params.items()},
+        tags={key: _plain(value) for key, value in content.tags.items()},
+        texts={name: _plain(text) for name, text in content.texts.items()},
+    )
+
+
+def _plain(text: str) -> str:
+    return UNSTORABLE.sub("�", text)

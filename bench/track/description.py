@@ -1,44 +1,65 @@
-"""The Markdown description of a study's parent run: reference, frontier, notes, how to reproduce."""
+"""The Markdown description of a study's parent run: reference, frontier, figure, notes, how to reproduce."""
 
 from __future__ import annotations
 
-import re
 import shlex
+from collections import Counter
 
 from bench.frontier.types import Frontier, Trial
 from bench.placement.coverage import UNITS, Coverage, placement_coverage
-from bench.spec import OWN_TARGET, StudySpec
+from bench.spec import ANSWERS, OWN_TARGET, StudySpec
+from bench.track.markdown import code, escape
+from bench.track.tags import PENDING
 
 MIB = 2**20
-MAX_SHOWN = 120
-"""Characters of a name or reason that a table shows; the whole text is in the run of the placement."""
 COLUMNS = ("placement", "step time (ms)", "step time / reference", "verdict", "peak allocated (MiB)", "confidence")
 FORECAST_COLUMN = "forecast peak (MiB)"
 
 
-def describe(study: StudySpec, frontier: Frontier, *, limit: int) -> str:
-    """At most `limit` characters; rows that do not fit are counted, and stand in `frontier.csv`."""
+def describe(study: StudySpec, frontier: Frontier, *, limit: int, links: tuple[str, ...] = ()) -> str:
+    """At most `limit` characters; rows that do not fit are counted, and stand in `frontier.csv`.
+
+    Args:
+        links: Markdown of the figure and of other pages of MLflow, a line each; they come after the frontier's table.
+    """
     head = [
         f"**{escape(frontier.study)}**: {escape(frontier.model)} on {escape(frontier.device)}",
+        *_unanswered(frontier),
         *_reference(frontier),
     ]
     tail = _how_to_reproduce(study, frontier)
-    room = limit - len("\n".join([*head, *tail])) - 400
+    shown = [line for link in links for line in ("", link)]
+    room = limit - len("\n".join([*head, *shown, *tail])) - 400
     body: list[str] = []
-    for lines in (_frontier_rows(frontier), _notes(frontier), _covered(study, frontier), _unmeasured(frontier)):
+    rows = _take(_frontier_rows(frontier), room)
+    room -= len("\n".join(rows))
+    for lines in (_notes(frontier), _covered(study, frontier), _unmeasured(frontier)):
         taken = _take(lines, room)
         room -= len("\n".join(taken))
         body += taken
-    text = "\n".join([*head, *body, *tail])
+    text = "\n".join([*head, *rows, *shown, *body, *tail])
     return text if len(text) <= limit else "\n".join(head)[: limit - 2] + " …"
 
 
-def escape(text: str, limit: int | None = MAX_SHOWN) -> str:
-    """`text` as itself in Markdown, table cells included: no markup, HTML or line breaks; visibly cut to `limit`."""
-    shown = " ".join(text.split())
-    shown = shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
-    marked = re.sub(r"([\\`*_\[\]()#!|~$])", r"\\\1", shown.replace("&", "&amp;"))
-    return marked.replace("<", "&lt;").replace(">", "&gt;")
+def is_complete(frontier: Frontier) -> bool:
+    return bool(frontier.trials) and all(trial.outcome in ANSWERS for trial in frontier.trials)
+
+
+def _unanswered(frontier: Frontier) -> list[str]:
+    """Says at the top that a study stopped half-way, and at what."""
+    if is_complete(frontier):
+        return []
+    open_ones = Counter(trial.outcome for trial in frontier.trials if trial.outcome not in ANSWERS)
+    what = ", ".join(
+        f"{count} not measured yet" if outcome == PENDING else f"{count} {escape(outcome)}"
+        for outcome, count in open_ones.items()
+    )
+    told = f" ({what})" if what else ""
+    return [
+        "",
+        f"**Incomplete: {open_ones.total()} of {len(frontier.trials)} placements have no answer**{told}. "
+        "The frontier is that of the others, and may change.",
+    ]
 
 
 def _reference(frontier: Frontier) -> list[str]:
@@ -130,17 +151,12 @@ def _how_to_reproduce(study: StudySpec, frontier: Frontier) -> list[str]:
         "",
         f"To reproduce{at}, with the controls of this run's parameters (all of them are in the artifact `study.json`):",
         "",
-        _code("python -m bench sweep " + " ".join(shlex.quote(" ".join(item.split())) for item in overrides)),
+        code("python -m bench sweep " + " ".join(shlex.quote(" ".join(item.split())) for item in overrides)),
         "",
         "To publish again from the study directory:",
         "",
-        _code(f"python -m bench publish {shlex.quote('study=' + ' '.join(frontier.study.split()))}"),
+        code(f"python -m bench publish {shlex.quote('study=' + ' '.join(frontier.study.split()))}"),
     ]
-
-
-def _code(line: str) -> str:
-    """An indented block: on one line, so nothing in it can end it."""
-    return f"    {line}"
 
 
 def _take(lines: list[str], room: int) -> list[str]:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 from bench.records import slug
 from bench.track.errors import TrackError
+from bench.track.tags import NOTE
+from bench.track.view import SHARED_VIEW, view_key, view_link, view_state
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
     from mlflow.tracking import MlflowClient
 
 MAX_PART = 200
-TAGS = {
-    # Opens MLflow's UI on the runs, not on the traces of a chat application.
-    "mlflow.experimentKind": "custom_model_development",
-    "mlflow.note.content": "Studies of activation checkpointing: a parent run a study, a child run a placement.",
-}
+ABOUT = "Studies of activation checkpointing: a parent run a study, a child run a placement."
+OURS = re.compile(re.escape(ABOUT) + r"( Open them \[as charts\]\(\S+\) \([^()]*\) or \[as a table\]\(\S+\)\.)?")
+"""A description that nobody has changed."""
+# Opens MLflow's UI on the runs, not on the traces of a chat application.
+KIND_TAG = {"mlflow.experimentKind": "custom_model_development"}
 
 
 def experiment_name(model: str, device: str) -> str:
@@ -28,7 +30,8 @@ def experiment_name(model: str, device: str) -> str:
 
 
 def find_or_create(client: MlflowClient, name: str, artifacts: Path | None) -> str:
-    """Id of the experiment; a new one keeps its artifacts in a folder of its own under `artifacts`.
+    """Id of the experiment, which has the saved view; a new one keeps its artifacts in a folder of its own under
+    `artifacts`.
 
     Raises:
         TrackError: an experiment of that name is in MLflow's bin.
@@ -39,13 +42,42 @@ def find_or_create(client: MlflowClient, name: str, artifacts: Path | None) -> s
     if experiment is None:
         location = None if artifacts is None else (artifacts / slug(name)).as_uri()
         try:
-            return str(client.create_experiment(name, artifact_location=location, tags=TAGS))
+            identifier = client.create_experiment(name, artifact_location=location, tags=KIND_TAG | {NOTE: ABOUT})
+            experiment = client.get_experiment(identifier)
         except MlflowException:
             # Another writer may have been first.
             experiment = client.get_experiment_by_name(name)
             if experiment is None:
                 raise
-    return _live_id(experiment)
+    identifier = _live_id(experiment)
+    _put_view(client, experiment, identifier)
+    return identifier
+
+
+def _put_view(client: MlflowClient, experiment: Experiment, identifier: str) -> None:
+    """Adds what the experiment lacks; a description that somebody has written stays as it is."""
+    tags = {SHARED_VIEW + view_key(): view_state()}
+    if OURS.fullmatch(experiment.tags.get(NOTE, ABOUT)):
+        tags[NOTE] = _description(identifier)
+    for name, value in tags.items():
+        if experiment.tags.get(name) != value:
+            _set_tag(client, identifier, name, value)
+
+
+def _description(identifier: str) -> str:
+    charts, table = view_link(identifier, charts=True), view_link(identifier, charts=False)
+    return f"{ABOUT} Open them [as charts]({charts}) (step time against peak memory) or [as a table]({table})."
+
+
+def _set_tag(client: MlflowClient, identifier: str, name: str, value: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.set_experiment_tag(identifier, name, value)
+    except MlflowException:
+        # Of two writers that add the same tag at once, a database refuses one.
+        if client.get_experiment(identifier).tags.get(name) != value:
+            raise
 
 
 def _live_id(experiment: Experiment) -> str:

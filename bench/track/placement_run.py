@@ -6,16 +6,22 @@ import json
 from collections.abc import Mapping
 
 from bench.frontier.types import Frontier, Trial
+from bench.placement import PlacementError, parse_placement
 from bench.records import AuditRecord
 from bench.spec import Controls, StudySpec, to_mapping
 from bench.track.content import MAX_PARAM_VALUE, MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
+from bench.track.placement_note import describe_placement
 from bench.track.tags import (
     AUDIT_KINDS,
     AUDIT_OUTCOME,
     KIND,
+    NOTE,
     PARENT_RUN,
     PLACEMENT_ID,
     PLACEMENT_KIND,
+    PROGRAM,
+    SOURCE,
+    SOURCE_COMMIT,
     STUDY_IDENTITY,
     TWIN_OF,
 )
@@ -49,7 +55,7 @@ def placement_content(
         span=times.placements.get(trial.placement, times.study),
         status="FINISHED" if trial.outcome == "ok" else "FAILED",
         identity={STUDY_IDENTITY: identity, KIND: PLACEMENT_KIND, PLACEMENT_ID: trial.id},
-        params=controls | {"placement": placement, "placement_id": trial.id},
+        params=controls | shape_of_placement(trial.placement) | {"placement": placement, "placement_id": trial.id},
         metrics=_metrics(trial, _reference_peak(frontier)) if trial.outcome == "ok" else {},
         tags={
             PARENT_RUN: parent_run_id,
@@ -58,11 +64,13 @@ def placement_content(
             "outcome": trial.outcome,
             "on_frontier": str(trial.on_frontier).lower(),
             "generators": generators,
+            SOURCE: PROGRAM,
+            NOTE: describe_placement(trial, frontier)[:MAX_TAG_VALUE],
         }
         | _judged(trial)
         | _audited(trial)
         | ({"reason": reason} if reason else {})
-        | ({"git_commit": commit} if commit else {}),
+        | ({"git_commit": commit, SOURCE_COMMIT: commit} if commit else {}),
         texts=placement_texts | reason_texts | generator_texts | control_texts | _evidence(audit),
     )
 
@@ -102,6 +110,21 @@ def filter_controls(controls: Controls, device: str) -> dict[str, object]:
         "workload.accumulation": controls.workload.accumulation,
     }
     return options | {f"workload.shape.{name}": size for name, size in controls.workload.shape.items()}
+
+
+def shape_of_placement(text: str) -> dict[str, str]:
+    """What a chart can group placements by: their number of regions, and the ops whose outputs those keep.
+
+    Both are there for every placement, since MLflow leaves runs out of a chart that lack one of its params.
+    """
+    try:
+        regions = parse_placement(text).regions
+    except PlacementError:
+        return {}
+    kept = sorted({keep.op for region in regions for keep in region.keeps})
+    keeps = "+".join(kept) if kept else "nothing" if regions else "everything"
+    shown, _ = fitted("keeps", keeps, MAX_PARAM_VALUE, f"{len(kept)} ops")
+    return {"placement.regions": str(len(regions)), "placement.keeps": shown}
 
 
 def _metrics(trial: Trial, reference_peak: int | None) -> Mapping[str, float]:

@@ -13,15 +13,26 @@ from bench.frontier.types import Frontier
 from bench.records import AuditRecord, read_records
 from bench.spec import StudySpec
 from bench.track.connect import open_client
+from bench.track.content import RunContent, storable
 from bench.track.errors import TrackError
 from bench.track.experiment import experiment_name, find_or_create
+from bench.track.intake import check_directory
 from bench.track.lock import exclusive
 from bench.track.placement_run import placement_content
-from bench.track.study_run import PENDING, study_content
+from bench.track.secrets import without_password
+from bench.track.study_run import study_content
 from bench.track.sync import CREATED, UNCHANGED, UPDATED, fill, find_runs, first_by_tag, keep_or_create
-from bench.track.tags import KIND, PLACEMENT_ID, PLACEMENT_KIND, STUDY_IDENTITY, STUDY_KIND, study_identity
+from bench.track.tags import (
+    KIND,
+    PENDING,
+    PLACEMENT_ID,
+    PLACEMENT_KIND,
+    STUDY_IDENTITY,
+    STUDY_KIND,
+    study_identity,
+)
 from bench.track.times import StudyTimes, read_times
-from bench.track.uri import artifact_root, without_password
+from bench.track.uri import artifact_root
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -49,10 +60,10 @@ def publish_study(directory: Path, study: StudySpec, frontier: Frontier, trackin
     """Brings the store to what the study directory says; a second time changes nothing.
 
     Raises:
+        UnfitStudyError: the directory holds what no study of ours does.
         TrackError: the store is of no usable kind, down, locked or refuses. The study directory is left as it is.
     """
-    if not directory.is_dir():
-        raise TrackError(f"{directory}: there is no such study directory")
+    check_directory(directory)
     try:
         with (
             exclusive(directory, wait_s=PUBLISH_WAIT_S, holder="another publishing of this study"),
@@ -76,8 +87,7 @@ def _publish(
     runs = find_runs(client, experiment_id, STUDY_IDENTITY, identity)
 
     parents = [run for run in runs if run.data.tags.get(KIND) == STUDY_KIND]
-    whole = study_content(directory, study, frontier, times, identity=identity)
-    parent = keep_or_create(client, experiment_id, parents[0] if parents else None, whole)
+    parent, whole = _parent(client, experiment_id, parents, directory, study, frontier, times, identity)
     parent_run_id = parent.info.run_id
     children = [run for run in runs if run.data.tags.get(KIND) == PLACEMENT_KIND]
     audits = {record.placement: record for record in read_records(directory).of(AuditRecord)}
@@ -98,6 +108,28 @@ def _publish(
     )
 
 
+def _parent(
+    client: MlflowClient,
+    experiment_id: str,
+    parents: list[Run],
+    directory: Path,
+    study: StudySpec,
+    frontier: Frontier,
+    times: StudyTimes,
+    identity: str,
+) -> tuple[Run, RunContent]:
+    """The parent run, and what it is to hold: its description shows a figure by the id of the run itself."""
+
+    def content(run_id: str | None) -> RunContent:
+        whole = study_content(
+            directory, study, frontier, times, identity=identity, experiment_id=experiment_id, run_id=run_id
+        )
+        return storable(whole)
+
+    parent = keep_or_create(client, experiment_id, parents[0] if parents else None, content(None))
+    return parent, content(parent.info.run_id)
+
+
 def _publish_placements(
     client: MlflowClient,
     experiment_id: str,
@@ -113,14 +145,16 @@ def _publish_placements(
     changes: Counter[str] = Counter()
     wanted = {trial.id: trial for trial in frontier.trials if trial.outcome != PENDING}
     for trial in wanted.values():
-        content = placement_content(
-            trial,
-            study,
-            frontier,
-            times,
-            identity=identity,
-            parent_run_id=parent_run_id,
-            audit=audits.get(trial.placement),
+        content = storable(
+            placement_content(
+                trial,
+                study,
+                frontier,
+                times,
+                identity=identity,
+                parent_run_id=parent_run_id,
+                audit=audits.get(trial.placement),
+            )
         )
         before = existing.get(trial.id)
         changed = fill(client, keep_or_create(client, experiment_id, before, content), content)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.frontier.types import Frontier
 from bench.records import ENVIRONMENT_FILE, FORECAST_FILE, PLAN_FILE, TELEMETRY_SUMMARY_FILE, TRACE_FOLDER
 from bench.records.compiled import COMPILED_FILE
-from bench.spec import ANSWERS, StudySpec
+from bench.spec import StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
-from bench.track.description import describe
-from bench.track.tags import KIND, NOTE, STUDY_IDENTITY, STUDY_KIND
+from bench.track.description import describe, is_complete
+from bench.track.markdown import figure, link
+from bench.track.tags import KIND, NOTE, PENDING, PROGRAM, SOURCE, SOURCE_COMMIT, STUDY_IDENTITY, STUDY_KIND
 from bench.track.times import StudyTimes
+from bench.track.view import view_link
 
-PENDING = "pending"
-"""Outcome of a placement that has not been measured yet."""
 STUDY_FILES = (
     "frontier.json",
     "frontier.csv",
@@ -25,18 +26,33 @@ STUDY_FILES = (
     PLAN_FILE,
     COMPILED_FILE,
     "compiled.csv",
+    "versus.csv",
 )
 PLOTS_FOLDER = "plots"
+FIGURE = "plots/frontier.png"
 MEMORY_ARTIFACTS = "memory"
 """Artifact folder of what `explain` left in the study's trace folder."""
 
 
 def study_content(
-    directory: Path, study: StudySpec, frontier: Frontier, times: StudyTimes, *, identity: str
+    directory: Path,
+    study: StudySpec,
+    frontier: Frontier,
+    times: StudyTimes,
+    *,
+    identity: str,
+    experiment_id: str,
+    run_id: str | None = None,
 ) -> RunContent:
-    """What the parent run of a study holds; its status is FAILED while any placement lacks its answer."""
+    """What the parent run of a study holds; its status is FAILED while any placement lacks its answer.
+
+    Args:
+        run_id: of the parent run itself, whose description shows the figure by it; None until there is one.
+    """
     params, param_texts = option_params(frontier.controls)
     complete = is_complete(frontier)
+    files = study_files(directory)
+    links = _links(files, experiment_id, run_id)
     texts = dict(param_texts)
     optional: dict[str, str] = {}
     for name, text in _optional_tags(study, frontier).items():
@@ -54,16 +70,13 @@ def study_content(
             "study": frontier.study,
             "control_key": frontier.key,
             "completeness": "complete" if complete else "partial",
-            NOTE: describe(study, frontier, limit=MAX_TAG_VALUE),
+            NOTE: describe(study, frontier, limit=MAX_TAG_VALUE, links=links),
+            SOURCE: PROGRAM,
         }
         | optional,
         texts=texts,
-        files=study_files(directory),
+        files=files,
     )
-
-
-def is_complete(frontier: Frontier) -> bool:
-    return bool(frontier.trials) and all(trial.outcome in ANSWERS for trial in frontier.trials)
 
 
 def study_files(directory: Path) -> dict[str, Path]:
@@ -77,6 +90,14 @@ def study_files(directory: Path) -> dict[str, Path]:
         for path, artifact in candidates
         if path.is_file() and path.resolve() == directory.resolve() / path.relative_to(directory)
     }
+
+
+def _links(files: Mapping[str, Path], experiment_id: str, run_id: str | None) -> tuple[str, ...]:
+    """The figure, once the run that holds it is known, and the way to all studies of the model on the device."""
+    compare = link("Compare with all studies of this experiment", view_link(experiment_id, charts=True))
+    if run_id is None or FIGURE not in files:
+        return (compare,)
+    return (figure("Step time against peak memory", FIGURE, run_id), compare)
 
 
 def _below(folder: Path) -> list[Path]:
@@ -101,6 +122,7 @@ def _metrics(frontier: Frontier) -> dict[str, float]:
 def _optional_tags(study: StudySpec, frontier: Frontier) -> dict[str, str | None]:
     return {
         "git_commit": study.recorded.get("git_commit"),
+        SOURCE_COMMIT: study.recorded.get("git_commit"),
         "reference": frontier.reference,
         "knee": frontier.knee,
     }

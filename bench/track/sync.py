@@ -73,8 +73,11 @@ def _log_values(client: MlflowClient, run: Run, content: RunContent, digest: str
 
     revision = _next_revision(run)
     tags = dict(content.tags) | {REVISION: str(revision), CONTENT: digest}
+    # Always step 0, since the UI draws a metric with later steps as a line over them and not as a bar a run; the newest
+    # value is that of the latest time. A store from before has later steps, which then stay.
+    steps = {metric.key: metric.step for metric in run.data._metric_objs}
     metrics = [
-        Metric(key, value, content.span.end_ms, revision)
+        Metric(key, value, content.span.end_ms + revision, steps.get(key, 0))
         for key, value in content.metrics.items()
         if run.data.metrics.get(key) != value
     ]
@@ -88,7 +91,7 @@ def _log_values(client: MlflowClient, run: Run, content: RunContent, digest: str
 
 
 def _next_revision(run: Run) -> int:
-    """0 until a run holds anything; of two values of a metric, MLflow shows that of the higher step."""
+    """0 until a run holds anything; of two values of a metric at one step, MLflow shows that of the later time."""
     if run.info.end_time is None and not run.data.metrics:
         return 0
     last = run.data.tags.get(REVISION, "")

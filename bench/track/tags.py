@@ -7,6 +7,9 @@ import json
 
 PARENT_RUN = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
+SOURCE, SOURCE_COMMIT = "mlflow.source.name", "mlflow.source.git.commit"
+"""What MLflow's UI shows as the source and the version of a run."""
+PROGRAM = "boundary-bench"
 
 STUDY_IDENTITY = "boundary_bench.study"
 KIND = "boundary_bench.kind"
@@ -14,15 +17,18 @@ PLACEMENT_ID = "placement_id"
 CONTENT = "boundary_bench.content"
 """Digest of what was published last; a run with an equal one is left alone."""
 REVISION = "boundary_bench.revision"
-"""Counts publishings that changed the run; it is the step of their metrics, so that the newest value is shown."""
+"""Counts publishings that changed the run; their metrics are that many ms later, so that the newest value is shown."""
 
 STUDY_KIND = "study"
 PLACEMENT_KIND = "placement"
 
+PENDING = "pending"
+"""Outcome of a placement that has not been measured yet."""
+
 AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF = "audit/outcome", "audit/kinds", "audit/twin_of"
 
 OPTIONAL_TAGS = (
-    *("reason", "git_commit", "reference", "knee", "verdict", "verdict_reason", "steadiness"),
+    *("reason", "git_commit", SOURCE_COMMIT, "reference", "knee", "verdict", "verdict_reason", "steadiness"),
     *(AUDIT_OUTCOME, AUDIT_KINDS, TWIN_OF),
 )
 """Tags that a later publishing may take back."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from bench.track.environment import UI_ONLY
 from bench.track.errors import TrackError
+from bench.track.secrets import without_password
 
 TRACKING_URI_VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASE_FILE = "mlflow.db"
@@ -73,15 +74,6 @@ def artifact_root(uri: str, results: Path) -> Path | None:
         return None
     database = sqlite_file(uri)
     return (database.parent if database else results.resolve()) / ARTIFACTS_FOLDER
-
-
-def without_password(text: str, uri: str | None = None) -> str:
-    """`text` with the password of `uri` (by default of `text` itself) starred out."""
-    try:
-        password = urlsplit(uri or text).password
-    except ValueError:
-        return text
-    return text.replace(f":{password}@", ":***@") if password else text
 
 
 def _program(name: str) -> str:

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure import OpCounter
 from bench.measure.environment import capacity_bytes, device_name, library_versions
+from bench.placement.fingerprint import fingerprint_of
 from bench.placement.policy import known_ops
 from bench.spec import Controls, Facts, SpecError, to_mapping
 from bench.step import TrainingStep, UnsupportedControlsError, build_training_step, load_family
@@ -41,6 +42,7 @@ def probe(controls: Controls) -> dict[str, Any]:
         "chains": to_mapping(load_family(controls.model).chains(model)),
         "modules": [name for name, _ in model.named_modules() if name],
         "ops": known_ops(),
+        "fingerprint": fingerprint_of(model).recorded(),
         "capacity_bytes": capacity_bytes(device),
     }
 

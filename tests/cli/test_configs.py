@@ -37,7 +37,10 @@ def test_every_choice_of_every_group_gives_valid_controls(composed: Compose, gro
     assert generate_placements(options["placements"], GPT2_CHAINS)
 
 
-@pytest.mark.parametrize("verb", ["sweep", "audit", "explain", "forecast", "selftest", "publish", "plots", "ui"])
+@pytest.mark.parametrize(
+    "verb",
+    ["sweep", "audit", "explain", "forecast", "selftest", "publish", "plots", "compare", "recommend", "export", "ui"],
+)
 def test_every_verb_composes_with_the_shared_options(composed: Compose, verb: str) -> None:
     assert composed(name=verb).items() >= {"results": "results", "out": None}.items()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -42,6 +43,7 @@ class FakeProbe:
         ChainInfo(name="blocks", units=UNITS, kinds={"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1",)}),
     )
     ops: tuple[str, ...] = ("attention", "matmul")
+    fingerprint: Mapping[str, str] = MappingProxyType({})
     modules: tuple[str, ...] = tuple(f"{unit}{part}" for unit in UNITS for part in ("", ".attn", ".mlp", ".ln_1"))
 
 

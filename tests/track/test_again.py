@@ -53,6 +53,8 @@ def test_a_changed_metric_is_shown_at_its_newest_value_and_others_get_no_history
     client = client_of(first.tracking_uri)
     assert [m.value for m in client.get_metric_history(run_id, "time/step_time_ms")] == [1050.0, 1.0]
     assert len(client.get_metric_history(run_id, "time/ratio")) == 1
+    steps = {metric.step for metric in client.get_metric_history(run_id, "time/step_time_ms")}
+    assert steps == {0}, "of several steps, the UI would draw a line over steps and not a bar a run"
 
 
 def test_a_failed_placement_that_is_measured_later_loses_its_reason(results: Path) -> None:

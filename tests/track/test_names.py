@@ -9,7 +9,8 @@ import pytest
 
 from bench.track import TrackError, default_tracking_uri, publish_study
 from bench.track.content import option_params
-from bench.track.description import describe, escape
+from bench.track.description import describe
+from bench.track.markdown import escape
 from tests.track.stores import artifact_path, children_of, client_of, parent_of
 from tests.track.synthetic import failed_trial, make_all, ok_trial, ok_trials
 
@@ -61,6 +62,12 @@ def test_odd_names_are_kept_and_do_no_harm(results: Path) -> None:
 def test_odd_names_stay_in_their_table_cell() -> None:
     assert escape("a|b\nc <script> `x` [l](u) *s* _u_ \\") == (
         "a\\|b c &lt;script&gt; \\`x\\` \\[l\\]\\(u\\) \\*s\\* \\_u\\_ \\\\"
+    )
+
+
+def test_what_github_would_make_a_link_of_stays_text() -> None:
+    assert escape("https://evil.example www.evil.example @evil h.0@restore") == (
+        "https&#58;//evil.example www&#46;evil.example &#64;evil h.0@restore"
     )
 
 

@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.track import publish_study
-from bench.track.environment import UI_ONLY
+from bench.track import TrackError, publish_study
+from tests.track.services import mlflow_server
 from tests.track.stores import children_of, client_of, parent_of, rows
 from tests.track.synthetic import failed_trial, make_all, ok_trials
 
 pytestmark = pytest.mark.slow
 
-START_S = 120
-
 
 @pytest.fixture
 def server(results: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = (
-        f"-m mlflow server --host 127.0.0.1 --port {port} --workers 1 "
-        f"--backend-store-uri sqlite:///{results}/mlflow.db --artifacts-destination {results}/served"
-    )
-    process = subprocess.Popen(
-        [sys.executable, *command.split()],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | UI_ONLY,
-    )
-    try:
-        wait_until_up(f"http://127.0.0.1:{port}", process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2):
-                return
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.2)  # a real server, which cannot be told to be up
-    pytest.fail("the server did not come up")
+    with mlflow_server(f"sqlite:///{results}/mlflow.db", results) as url:
+        yield url
 
 
 def test_a_server_takes_a_study_in_quietly_and_a_second_time_changes_nothing(
@@ -70,3 +35,43 @@ def test_a_server_takes_a_study_in_quietly_and_a_second_time_changes_nothing(
     before = rows(results / "mlflow.db")
     assert publish_study(*everything, server).unchanged == 5
     assert rows(results / "mlflow.db") == before
+
+
+def test_a_server_with_accounts_takes_them_from_the_environment_and_nothing_keeps_the_password(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("flask_wtf", reason="MLflow's accounts need Flask-WTF: pip install 'mlflow[auth]'")
+    settings = results / "auth.ini"
+    settings.write_text(
+        f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{results}/auth.db\nadmin_username = ada\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    environment = {
+        "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+        "MLFLOW_AUTH_ADMIN_PASSWORD": "correct-horse-battery",
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": "for-this-test",
+    }
+    everything = make_all(results, ok_trials(2))
+    store = f"sqlite:///{results}/mlflow.db"
+    with mlflow_server(store, results, environment=environment, options="--app-name basic-auth") as url:
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ada")
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong-horse-battery")
+        with pytest.raises(TrackError, match="set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD") as error:
+            publish_study(*everything, url)
+        assert "horse" not in str(error.value)
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct-horse-battery")
+        published = publish_study(*everything, url)
+        assert len(children_of(published)) == 2
+    assert capfd.readouterr() == ("", "")
+    assert_nowhere("correct-horse-battery", results)
+
+
+def assert_nowhere(secret: str, folder: Path) -> None:
+    """No file below `folder` holds `secret`: database, artifacts, study directory, the server's log."""
+    holders = [
+        Path(parent) / name
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if secret.encode() in (Path(parent) / name).read_bytes()
+    ]
+    assert holders == []

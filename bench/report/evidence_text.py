@@ -1,0 +1,69 @@
+"""The evidence table as CSV, Markdown and LaTeX; whatever a name or a reason holds, it stays the text of one cell."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+
+from bench.report.evidence_data import EvidenceTable
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "×": r"\ensuremath{\times}",
+    "±": r"\ensuremath{\pm}",
+    "−": r"\ensuremath{-}",
+    "≥": r"\ensuremath{\geq}",
+    "≤": r"\ensuremath{\leq}",
+}
+LATEX_HEAD = "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}.\n"
+MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+
+
+def as_csv(table: EvidenceTable) -> str:
+    """Names and values as they are, quoted where CSV needs it."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    return text.getvalue()
+
+
+def as_markdown(table: EvidenceTable) -> str:
+    """A table as GitHub, GitLab and MLflow read it."""
+    lines = [table.columns, ("---",) * len(table.columns), *(tuple(map(_markdown, row)) for row in table.rows)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def as_latex(table: EvidenceTable) -> str:
+    """A `booktabs` table as wide as the text."""
+    titles, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in (table.columns, *table.rows)]
+    layout = "l" * len(table.columns)
+    body = "\n".join([r"\toprule", titles, r"\midrule", *rows, r"\bottomrule"])
+    return (
+        f"{LATEX_HEAD}\\resizebox{{\\linewidth}}{{!}}{{%\n\\begin{{tabular}}{{{layout}}}\n{body}\n\\end{{tabular}}}}\n"
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _markdown(text: str) -> str:
+    return MARKDOWN.sub(r"\\\1", html.escape(_one_line(text), quote=False))
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in _one_line(text))

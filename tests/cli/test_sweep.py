@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -43,7 +42,7 @@ class FakeProbe:
         ChainInfo(name="blocks", units=UNITS, kinds={"attention": ("attn",), "mlp": ("mlp",), "norm": ("ln_1",)}),
     )
     ops: tuple[str, ...] = ("attention", "matmul")
-    fingerprint: Mapping[str, str] = MappingProxyType({})
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
     modules: tuple[str, ...] = tuple(f"{unit}{part}" for unit in UNITS for part in ("", ".attn", ".mlp", ".ln_1"))
 
 

@@ -29,7 +29,7 @@ from bench.compare.types import (
     SharedPeak,
 )
 from bench.frontier import PEAK_RATIO_BOUND, TIME_RATIO_BOUND, Interval
-from bench.frontier.confidence import NUM_RESAMPLES
+from bench.frontier.resample import NUM_RESAMPLES
 from bench.stats.estimate import CONFIDENCE
 
 DEFAULT_SHARES = (0.4, 0.6, 0.8)

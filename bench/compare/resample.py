@@ -1,27 +1,21 @@
-"""A study's rounds drawn again, as `bench.frontier.confidence` draws them: what else could the study have said?
+"""A study's times drawn again: what else could the study have said? Peaks are exact and stay.
 
-Whole rounds are drawn, the same for all placements, after the executions that they belong to. Peaks are exact and stay.
 Each study of a comparison draws by a seed of its own, since their rounds have nothing to do with each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from bench.compare.estimates import Estimates
 from bench.compare.types import RELATIVE, Measured
-from bench.frontier.confidence import NUM_RESAMPLES, SEED, TIE_DECIMALS
+from bench.frontier.resample import SEED, TIE_DECIMALS, Array, Round, draw_rounds, resampled_means
 from bench.records import Records, kept_rounds, kept_samples
 from bench.stats import MIN_PAIRS, paired_ratios, sample_time_ms
 
-Array = npt.NDArray[np.float64]
-Round = tuple[int, int]
-"""Execution, number of the round."""
 Values = Mapping[str, Mapping[Round, float]]
 """Placement → round → logarithm of its time."""
 
@@ -44,7 +38,7 @@ def resampled_log_times(measured: Measured, found: Estimates, scale: str, index:
     values = _ratios(records, reference) if scale == RELATIVE else _times(records)
     table = _table(complete, [values.get(text, {}) for text in found])
     overall = np.array([_mean(values.get(text, {}).values()) for text in found])
-    drawn = _means(_draws(complete, index), table, overall)
+    drawn = resampled_means(draw_rounds(complete, (SEED, index)), table, overall)
     moved = np.array([found[text].log_time for text in found]) - overall
     return np.round(drawn + moved, TIE_DECIMALS)
 
@@ -68,22 +62,3 @@ def _mean(values: Iterable[float]) -> float:
 def _table(complete: Sequence[Round], values: Sequence[Mapping[Round, float]]) -> Array:
     """Rounds × placements; NaN where a placement was not in a round."""
     return np.array([[of_placement.get(key, math.nan) for of_placement in values] for key in complete])
-
-
-def _draws(complete: Sequence[Round], index: int) -> Array:
-    """How often each round was drawn, resamples × rounds; `complete` is sorted by execution."""
-    generator = np.random.default_rng([SEED, index])
-    sizes = list(Counter(execution for execution, _ in complete).values())
-    times_drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=NUM_RESAMPLES)
-    return np.hstack(
-        [generator.multinomial(times_drawn[:, i] * size, np.full(size, 1 / size)) for i, size in enumerate(sizes)]
-    ).astype(np.float64)
-
-
-def _means(draws: Array, table: Array, overall: Array) -> Array:
-    """Over the drawn rounds that have the placement; its mean over all where none was drawn that has it."""
-    present = ~np.isnan(table)
-    sums = draws @ np.where(present, table, 0.0)
-    counts = draws @ present.astype(np.float64)
-    means: Array = np.where(counts > 0, sums / np.maximum(counts, 1.0), overall)
-    return means

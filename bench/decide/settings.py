@@ -1,7 +1,7 @@
 """A placement in the settings of another tool, or why it cannot be said there.
 
 Each tool has a list of what it can say on a model's chains; a placement is one of them or none. What they place is
-written down in `bench.peers`, which needs torch: a test holds both against each other.
+written down in `bench.peers`, which needs torch: tests hold what is said here against it.
 """
 
 from __future__ import annotations
@@ -11,34 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bench.placement import Options, Placement, Region, parse_placement
+from bench.placement.tool_ops import HALVED_OPS, PROJECTION_OPS, SAVED_OPS, WITHOUT_EARLY_STOP
 from bench.spec import ChainInfo, SpecError
 
-WITHOUT_EARLY_STOP = Options(early_stop=False)
-SAVED_OPS = frozenset(
-    {
-        "_efficient_attention_forward",
-        "_flash_attention_forward",
-        "_scaled_dot_product_attention_math",
-        "_scaled_dot_product_cudnn_attention",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_flash_attention",
-        "_scaled_dot_product_fused_attention_overrideable",
-        "_scaled_mm",
-        "addmm",
-        "bmm",
-        "convolution",
-        "convolution_backward",
-        "linear",
-        "max",
-        "mm",
-        "topk",
-        "upsample_bilinear2d",
-    }
-)
-"""torchtitan's, as in `bench.peers.torchtitan`."""
-HALVED_OPS = ("mm", "linear")
-PROJECTION_OPS = frozenset({"mm", "addmm", "linear"})
-"""Megatron's core attention keeps their outputs, as in `bench.peers.megatron`."""
 ATTENTION = "attention"
 
 

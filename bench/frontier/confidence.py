@@ -7,23 +7,15 @@ each as many rounds as it has.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.frontier.dominance import nondominated_rows
+from bench.frontier.resample import TIE_DECIMALS, Round, draw_rounds, resampled_means
 from bench.records import Records, kept_rounds
 from bench.stats import MIN_PAIRS, PairedRatio
-
-NUM_RESAMPLES = 2000
-SEED = 20150
-TIE_DECIMALS = 12
-"""Log ratios closer than this are equal: sums of the same numbers may differ in their last digits."""
-
-Round = tuple[int, int]
-"""Execution, number of the round."""
 
 
 def frontier_confidence(
@@ -52,7 +44,7 @@ def frontier_confidence(
     log_ratios = _table(complete, [ratios[placement] for placement in placements])
     overall = np.array([np.mean([ratio.log_ratio for ratio in ratios[placement]]) for placement in placements])
     moved = np.array([centres[placement] for placement in placements]) - overall
-    means = np.round(_resampled_means(_draws(complete), log_ratios, overall) + moved, TIE_DECIMALS)
+    means = np.round(resampled_means(draw_rounds(complete), log_ratios, overall) + moved, TIE_DECIMALS)
     kept = nondominated_rows(means, np.array([peaks[placement] for placement in placements], dtype=np.float64))
     shares = kept.mean(axis=0)
     return {
@@ -71,22 +63,3 @@ def _table(complete: Sequence[Round], ratios: Sequence[Sequence[PairedRatio]]) -
             if index is not None:
                 table[index, column] = ratio.log_ratio
     return table
-
-
-def _draws(complete: Sequence[Round]) -> npt.NDArray[np.float64]:
-    """How often each round was drawn, resamples × rounds; `complete` is sorted by execution."""
-    generator = np.random.default_rng(SEED)
-    sizes = list(Counter(execution for execution, _ in complete).values())
-    times_drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=NUM_RESAMPLES)
-    return np.hstack(
-        [generator.multinomial(times_drawn[:, i] * size, np.full(size, 1 / size)) for i, size in enumerate(sizes)]
-    ).astype(np.float64)
-
-
-def _resampled_means(
-    draws: npt.NDArray[np.float64], log_ratios: npt.NDArray[np.float64], overall: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    present = ~np.isnan(log_ratios)
-    sums = draws @ np.where(present, log_ratios, 0.0)
-    counts = draws @ present.astype(np.float64)
-    return np.where(counts > 0, sums / np.maximum(counts, 1.0), overall)

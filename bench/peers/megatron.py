@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from bench.peers.peer import PeerRefusedError, StepFacts
 from bench.peers.sequential import in_runs
 from bench.placement.policy import OP_GROUPS
+from bench.placement.tool_ops import PROJECTION_OPS
 from bench.placement.types import Kept, Placement, Region
 from bench.spec import ChainInfo
 
 ATTENTION_KIND = "attention"
-PROJECTION_OPS = frozenset({"mm", "addmm", "linear"})
 CORE_OPS = OP_GROUPS["attention"] | {"bmm", "baddbmm"}
 """The core begins at the first of them: a fused kernel, or the product of queries and keys."""
 

@@ -10,34 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.peers.peer import PeerRefusedError, StepFacts
-from bench.placement.types import Kept, Options, Placement, Region
+from bench.placement.tool_ops import HALVED_OPS, SAVED_OPS, WITHOUT_EARLY_STOP
+from bench.placement.types import Kept, Placement, Region
 from bench.spec import ChainInfo
 from bench.trace.log import NOWHERE
-
-WITHOUT_EARLY_STOP = Options(early_stop=False)
-HALVED_OPS = ("mm", "linear")
-"""Each counts for itself here and both together there; a device runs one or the other."""
-SAVED_OPS = (
-    "_efficient_attention_forward",
-    "_flash_attention_forward",
-    "_scaled_dot_product_attention_math",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_fused_attention_overrideable",
-    "_scaled_mm",
-    "addmm",
-    "bmm",
-    "convolution",
-    "convolution_backward",
-    "linear",
-    "max",
-    "mm",
-    "topk",
-    "upsample_bilinear2d",
-)
-"""`_get_default_save_ops()` on torch 2.13; a test holds it against torchtitan where that is installed. The CPU's flash
-attention is not in it: on a CPU attention is replayed."""
 
 
 def full(chains: Sequence[ChainInfo]) -> Placement:

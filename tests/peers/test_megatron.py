@@ -9,6 +9,7 @@ import pytest
 from bench.peers import megatron
 from bench.peers.peer import PeerRefusedError
 from bench.placement.policy import OP_GROUPS
+from bench.placement.tool_ops import PROJECTION_OPS
 from bench.spec import ChainInfo
 from bench.trace.log import NOWHERE, REPLAY
 from tests.peers.steps import zoo_step
@@ -28,7 +29,7 @@ def test_of_gpt2_nothing_but_the_core_is_replayed() -> None:
 @pytest.mark.parametrize("model", ["llama-tiny", "t5-tiny", "vit-tiny", "swin-tiny", "mixtral-tiny", "unet-tiny"])
 def test_no_projection_is_replayed(model: str) -> None:
     found = replayed(model)
-    assert not found.keys() & megatron.PROJECTION_OPS
+    assert not found.keys() & PROJECTION_OPS
     assert found.keys() & (OP_GROUPS["attention"] | {"bmm"}), "the core is"
 
 

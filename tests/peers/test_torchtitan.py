@@ -10,6 +10,7 @@ from torch import nn
 
 from bench.peers import torchtitan
 from bench.peers.peer import PeerRefusedError
+from bench.placement.tool_ops import SAVED_OPS
 from bench.spec import ChainInfo
 from tests.peers.steps import footprint, placed_footprint, wrapped_log, zoo_step
 
@@ -58,7 +59,7 @@ def test_the_list_of_saved_ops_is_torchtitans() -> None:
         for op in _get_default_save_ops()
         if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten"
     }
-    assert set(torchtitan.SAVED_OPS) == eager
+    assert set(SAVED_OPS) == eager
 
 
 def test_every_block_is_wrapped_without_early_stop() -> None:
@@ -71,7 +72,7 @@ def test_layers_are_counted_from_one_over_all_chains() -> None:
 
 def test_an_output_that_the_model_changes_in_place_is_not_kept() -> None:
     """transformers' Mixtral divides the weights of the chosen experts, which `topk` hands out, in place."""
-    assert "topk" in torchtitan.SAVED_OPS
+    assert "topk" in SAVED_OPS
     assert torchtitan.selective(zoo_step("mixtral-tiny").facts).text == "model.layers.0..3:each:keep.mm%2@no-early-stop"
 
 

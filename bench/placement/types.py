@@ -136,7 +136,14 @@ class Placement:
 
     def restored(self) -> Placement:
         """Its twin with @restore on every region."""
-        return Placement(tuple(replace(r, options=replace(r.options, restore=True)) for r in self.regions))
+        return self._with_restore(True)
+
+    def unrestored(self) -> Placement:
+        """Without @restore on any region."""
+        return self._with_restore(False)
+
+    def _with_restore(self, restore: bool) -> Placement:
+        return Placement(tuple(replace(r, options=replace(r.options, restore=restore)) for r in self.regions))
 
     @classmethod
     def parse(cls, text: str) -> Placement:

@@ -18,7 +18,7 @@ from torch import nn
 
 from bench.measure.clock import time_steps
 from bench.placement.applying import apply
-from bench.plan.costs import MEASURED, OpCosts
+from bench.plan.costs import MEASURED, OpCosts, flop_ops
 from bench.plan.op_times import OpTimes, time_ops
 from bench.step.interface import Step
 from bench.trace.log import Op, StepLog
@@ -49,7 +49,13 @@ def probe_costs(step: Step, log: StepLog, *, num_steps: int = 5) -> OpCosts:
     times = time_ops(step, num_steps)
     op_ms = op_costs(log, times)
     region_ms, policy_call_ms = probe_region(step.device)
-    return OpCosts(op_ms=op_ms, region_ms=region_ms, policy_op_ms=policy_call_ms * times.calls_per_op, source=MEASURED)
+    return OpCosts(
+        op_ms=op_ms,
+        has_flops=flop_ops(log),
+        region_ms=region_ms,
+        policy_op_ms=policy_call_ms * times.calls_per_op,
+        source=MEASURED,
+    )
 
 
 def op_costs(log: StepLog, times: OpTimes) -> tuple[float, ...]:

@@ -201,7 +201,7 @@ def keepable_ops(trials: Trials, units: Units, step: Rearranged) -> list[tuple[t
         unit = next(u for u in units if op.module == u or op.module.startswith(u + "."))
         key = (name, op.module[len(unit) :], op.moved_bytes) if len(units) > 1 else index
         groups.setdefault(key, []).append((name, call))
-        times[key] = times.get(key, 0.0) + trials.costs.op_ms[index] * trials.costs.replay_factor
+        times[key] = times.get(key, 0.0) + trials.costs.again_ms(index)
     return [(tuple(groups[key]), ms) for key, ms in sorted(times.items(), key=lambda entry: -entry[1])]
 
 

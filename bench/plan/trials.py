@@ -53,12 +53,12 @@ class Trials:
         except CannotRearrangeError:
             return None
         line = high_water(step, self.persistent_bytes)
-        ops_ms, regions_ms, policy_ms = self.costs.parts_ms(step)
+        with_flops_ms, others_ms, regions_ms, policy_ms = self.costs.parts_ms(step)
         return Tried(
             step=step,
             line=line,
             change=Change.between(self.plain, line),
-            ops_ms=ops_ms,
+            ops_ms=with_flops_ms + others_ms,
             regions_ms=regions_ms,
             policy_ms=policy_ms,
         )

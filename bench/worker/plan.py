@@ -23,7 +23,7 @@ from bench.placement.grammar import parse_placement
 from bench.placement.restore import moves_state
 from bench.placement.types import NONE, Placement, PlacementError
 from bench.plan.budgets import budget_bytes
-from bench.plan.calibration import calibration_runs
+from bench.plan.calibration import calibration_runs, drafts, telling
 from bench.plan.cost_probe import OpsDifferError, probe_costs
 from bench.plan.costs import MEASURED, Measured, OpCosts, calibrated, counted_costs, roofline_costs
 from bench.plan.op_times import UnsteadyStepError
@@ -31,7 +31,7 @@ from bench.plan.planner import OverBudgetError, Planned, Planner
 from bench.plan.profile import profile_step
 from bench.records.plan import Plan, PlanRequest, Plans
 from bench.spec import Controls, to_mapping
-from bench.step import build_training_step
+from bench.step import TrainingStep, build_training_step
 from bench.target.spec import target_from
 from bench.trace.fake import FakeStep
 from bench.trace.forecast import Forecaster
@@ -181,10 +181,10 @@ class _Planning:
     def _peer_row(self, label: str, placement: Placement) -> Plan:
         name = family_of(label)
         with suppress(CannotRearrangeError, PlacementError, UnsupportedPlacementError):
-            self._planner.consider(_bare(placement))  # so that no plan at its peak is dearer
+            self._planner.consider(placement.unrestored())  # so that no plan at its peak is dearer
         forecast = self._forecaster.forecast(placement)
         try:
-            replay_ms = round(self._costs.replay_ms(self._forecaster.rearranged(_bare(placement))), 4)
+            replay_ms = round(self._costs.replay_ms(self._forecaster.rearranged(placement.unrestored())), 4)
         except CannotRearrangeError:
             replay_ms = None
         return Plan(
@@ -217,8 +217,7 @@ class _Planning:
             costs = probe_costs(step, log, num_steps=PROBE_STEPS)
             if self._request.measured_ms:
                 return costs
-            runs = calibration_runs(step, self._forecaster, self._model.chains, costs, self._finished)
-            return calibrated(costs, runs)
+            return self._corrected(step, costs)
         except (OpsDifferError, UnsteadyStepError) as error:
             why = str(error)
         except Exception as error:
@@ -228,13 +227,24 @@ class _Planning:
         self._notes.append(f"times come from FLOPs and bytes, since they could not be measured: {why}")
         return counted_costs(log)
 
+    def _corrected(self, step: TrainingStep, costs: OpCosts) -> OpCosts:
+        """By the placements that tell most, and then by what would be planned with costs so corrected."""
+        chains, forecaster = self._model.chains, self._forecaster
+
+        def run(placements: Sequence[Placement]) -> list[Measured]:
+            return calibration_runs(step, forecaster, costs, placements, self._finished)
+
+        runs = run(telling(forecaster.plain_log, chains))
+        planner = Planner(forecaster, chains, calibrated(costs, runs), finish=self._finished)
+        return calibrated(costs, runs + run(drafts(planner)))
+
     def _calibrated(self, costs: OpCosts) -> OpCosts:
         if costs.source != MEASURED or not self._request.measured_ms:
             return costs
         measured = []
         for text, extra_ms in self._request.measured_ms.items():
             try:
-                counts = self._forecaster.rearranged(_bare(parse_placement(text)))
+                counts = self._forecaster.rearranged(parse_placement(text).unrestored())
             except (CannotRearrangeError, PlacementError, UnsupportedPlacementError):
                 continue
             measured.append(Measured(counts=counts, extra_ms=extra_ms))
@@ -247,15 +257,6 @@ class _Planning:
 def _least_ms(rows: Iterable[Plan], peak_bytes: int) -> float:
     within = (row.replay_ms for row in rows if row.peak_allocated_bytes <= peak_bytes)
     return min((ms for ms in within if ms is not None), default=math.inf)
-
-
-def _bare(placement: Placement) -> Placement:
-    """Without @restore, whose copies the log of the plain step does not know."""
-    regions = (
-        dataclasses.replace(region, options=dataclasses.replace(region.options, restore=False))
-        for region in placement.regions
-    )
-    return Placement(tuple(regions))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from torch import nn
 
 from bench.peers.peer import StepFacts
 from bench.placement import Placement
-from bench.plan.costs import OpCosts
+from bench.plan.costs import OpCosts, flop_ops
 from bench.plan.profile import StepProfile, profile_step
 from bench.spec import Controls
 from bench.step import load_family
@@ -40,7 +40,11 @@ def zoo_step(model: str) -> ZooStep:
     forecaster, fake = zoo_forecaster(of)
     log = forecaster.plain_log
     costs = OpCosts(
-        op_ms=tuple(op.moved_bytes / 1e6 for op in log.ops), region_ms=0.0, policy_op_ms=0.0, source="made up"
+        op_ms=tuple(op.moved_bytes / 1e6 for op in log.ops),
+        has_flops=flop_ops(log),
+        region_ms=0.0,
+        policy_op_ms=0.0,
+        source="made up",
     )
     facts = StepFacts(
         model=fake.step.model,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.plan.calibration import SMALL_REGIONS, small_regions
+from bench.plan.calibration import SMALL_REGIONS, drafts, small_regions
+from bench.plan.costs import counted_costs
+from bench.plan.planner import Planner
 from tests.plan.planning import zoo
 
 
@@ -31,3 +33,19 @@ def test_small_regions_are_spread_over_the_model() -> None:
 def test_a_model_without_such_modules_has_none() -> None:
     subject = zoo("gpt2-tiny")
     assert small_regions(subject.forecaster.plain_log, ()).regions == ()
+
+
+def test_drafts_are_the_floor_and_plans_above_it_without_the_options_that_finishing_gave() -> None:
+    subject = zoo("gpt2-tiny")
+    planner = Planner(
+        subject.forecaster,
+        subject.chains,
+        counted_costs(subject.forecaster.plain_log),
+        finish=lambda placement: placement.restored(),
+    )
+    found = drafts(planner)
+    assert found[0] == planner.floor().placement.unrestored()
+    peaks = [subject.forecaster.forecast(placement.restored()).peak_allocated_bytes for placement in found]
+    assert len(found) == 3
+    assert peaks == sorted(set(peaks))
+    assert peaks[-1] < planner.plain.forecast.peak_allocated_bytes

@@ -53,7 +53,13 @@ def made(blocks: Callable[[], Sequence[nn.Module]] = three, rows: Sequence[int] 
 def costs_of(forecaster: Forecaster) -> OpCosts:
     """Op number i takes 2 ** -i ms, so that a sum of times says which ops are in it."""
     count = len(forecaster.plain_log.ops)
-    return OpCosts(op_ms=tuple(2.0**-i for i in range(count)), region_ms=0.0, policy_op_ms=0.0, source="made up")
+    return OpCosts(
+        op_ms=tuple(2.0**-i for i in range(count)),
+        has_flops=(False,) * count,
+        region_ms=0.0,
+        policy_op_ms=0.0,
+        source="made up",
+    )
 
 
 def profiled(forecaster: Forecaster, chain: ChainInfo = CHAIN) -> StepProfile:

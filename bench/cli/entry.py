@@ -49,7 +49,8 @@ OPTION_NAMES = (
     ),
     *("trials", "steps", "tracker", "study", "port", "results", "out"),
     *("studies", "budgets", "fail_if", "name"),
-    *("card", "context", "slowdown", "save", "format", "folder"),
+    *("card", "context", "slowdown", "save", "format", "folder", "columns", "size"),
+    *("limit", "headroom", "axis", "multiple", "keep", "largest", "evaluation", "multiples", "rounds", "time_cap_s"),
 )
 """What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "save", "folder", "tracker.uri")

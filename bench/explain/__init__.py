@@ -1,7 +1,6 @@
 """What a step log says about the peak: pure functions of logs."""
 
 from bench.explain.advice import advise as advise
-from bench.explain.categories import CATEGORIES as CATEGORIES, PeakCategories as PeakCategories, at_peak as at_peak
 from bench.explain.compare import Comparison as Comparison, compare as compare
 from bench.explain.findings import Advice as Advice
 from bench.explain.peak import PeakExplanation as PeakExplanation, explain as explain
@@ -13,3 +12,4 @@ from bench.explain.residuals import (
     region_residuals as region_residuals,
     unit_residuals as unit_residuals,
 )
+from bench.trace.categories import CATEGORIES as CATEGORIES, PeakCategories as PeakCategories, at_peak as at_peak

@@ -13,13 +13,13 @@ The headline is the first of these that applies:
 
 from __future__ import annotations
 
-from bench.explain.categories import GRADIENTS, OF_OPTIMIZER, OF_REPLAY, SAVED, TEMPORARY, WORKSPACES
 from bench.explain.findings import Advice, find
 from bench.explain.passes import replayed_region
 from bench.explain.peak import PeakExplanation, removable_at
 from bench.explain.reading import Reading, units_of
 from bench.explain.tail import belongs_to, tail_ops, tail_storages
 from bench.explain.words import bytes_text, count_text, in_module, join_text, sentences, share_text, tensor_text
+from bench.trace.categories import GRADIENTS, OF_OPTIMIZER, OF_REPLAY, SAVED, TEMPORARY, WORKSPACES
 from bench.trace.log import NOWHERE
 
 OPTIMIZER, LOSS, REPLAY_ITSELF = "the peak is the optimizer", "the peak is the loss", "the peak is a replay"

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, OF_REPLAY, SAVED, at_peak
 from bench.explain.identity import Identity, identities
 from bench.explain.modules import ModuleRow, module_rows
 from bench.explain.peak import Moment, moment_at
@@ -15,6 +14,7 @@ from bench.explain.reading import Reading, read
 from bench.explain.tensors import TensorEntry, TensorGroup, entries, group
 from bench.explain.words import bytes_text
 from bench.spec import ChainInfo
+from bench.trace.categories import BOUNDARY, OF_REPLAY, SAVED, at_peak
 from bench.trace.log import StepLog
 
 

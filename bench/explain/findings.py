@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bench.explain.categories import BOUNDARY
 from bench.explain.peak import PeakExplanation, UnitAtPeak
 from bench.explain.reading import Reading
 from bench.explain.regions import RegionSaving, region_savings, wider_than
 from bench.explain.words import bytes_text, count_text, in_module, join_text, share_text, tensor_text
+from bench.trace.categories import BOUNDARY
 
 SAVES_NOTHING, EARLY_LAYERS, LEAKED = "region saves nothing", "few units hold most", "leaked reference"
 FRAGMENTATION, NOT_AT_PEAK = "reserved beyond allocated", "not at the peak"

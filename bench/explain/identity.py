@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.explain.categories import RANDOM_STATE
 from bench.explain.passes import around, replays_around
 from bench.explain.reading import Reading
+from bench.trace.categories import RANDOM_STATE
 from bench.trace.log import FIRST, NOWHERE
 
 Identity = tuple[object, ...]

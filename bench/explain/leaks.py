@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from bench.explain.categories import BOUNDARY, SAVED, Classified
+from bench.trace.categories import BOUNDARY, SAVED, Classified
 from bench.trace.log import NOWHERE, StepLog
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bench.explain.categories import CATEGORIES, CategoryBytes
 from bench.explain.reading import Reading
+from bench.trace.categories import CATEGORIES, CategoryBytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, SAVED, CategoryBytes, at_peak
 from bench.explain.modules import ModuleRow, module_rows
 from bench.explain.reading import ACTIVATIONS, Reading
 from bench.explain.tensors import OpPlace, TensorEntry, TensorGroup, entries, entry, group, place_of
 from bench.explain.words import common_module, is_inside
+from bench.trace.categories import BOUNDARY, SAVED, CategoryBytes, at_peak
 from bench.trace.log import NOWHERE
 
 

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, RANDOM_STATE, SAVED, Classified, classify
 from bench.explain.leaks import leaked
 from bench.explain.passes import is_in_replay
 from bench.explain.words import owner_of
 from bench.placement import parse_placement
 from bench.spec import ChainInfo
+from bench.trace.categories import BOUNDARY, RANDOM_STATE, SAVED, Classified, classify
 from bench.trace.log import FIRST, NOWHERE, Op, StepLog
 
 ACTIVATIONS = (SAVED, BOUNDARY, RANDOM_STATE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, OF_REPLAY, SAVED
 from bench.explain.identity import identities
 from bench.explain.passes import replayed_region
 from bench.explain.reading import Reading, units_of
 from bench.explain.words import is_inside
 from bench.placement import Placement, Region
+from bench.trace.categories import BOUNDARY, OF_REPLAY, SAVED
 from bench.trace.log import FIRST, NOWHERE, REPLAY
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.explain.categories import BOUNDARY, BUFFERS, INPUTS, PARAMETERS, SAVED
 from bench.explain.reading import Reading, random_states
 from bench.explain.tensors import OpPlace, place_of
 from bench.explain.words import is_inside
+from bench.trace.categories import BOUNDARY, BUFFERS, INPUTS, PARAMETERS, SAVED
 from bench.trace.log import FIRST, NOWHERE
 
 BOUNDARY_TENSOR, KEPT_OUTPUT, RNG_STATE, SAVED_TENSOR = "boundary", "kept output", "random state", "saved"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bench.explain.categories import (
+from bench.explain.reading import Reading
+from bench.explain.words import fold_modules, in_module, module_pattern
+from bench.trace.categories import (
     BUFFERS,
     GRADIENTS,
     INPUTS,
@@ -14,8 +16,6 @@ from bench.explain.categories import (
     RANDOM_STATE,
     WORKSPACES,
 )
-from bench.explain.reading import Reading
-from bench.explain.words import fold_modules, in_module, module_pattern
 from bench.trace.log import NOWHERE, Op
 
 NOBODY, BEFORE_THE_STEP = "nobody reads it again", "before the step"

@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bench.explain.categories import CategoryBytes
 from bench.explain.compare import Comparison, Difference
 from bench.explain.findings import Advice
 from bench.explain.modules import ModuleRow
@@ -29,6 +28,7 @@ from bench.explain.words import (
     share_text,
     tensor_text,
 )
+from bench.trace.categories import CategoryBytes
 
 ROWS = 12
 """Of a table of tensors or units."""

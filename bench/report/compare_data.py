@@ -110,11 +110,15 @@ def compare_data(comparison: Comparison) -> CompareData:
     courses = tuple(panel for scale in SCALES if (panel := _courses(comparison, scale, memory)).courses)
     baseline = comparison.studies[0]
     told = [difference_sentence(pairing, baseline) for pairing in comparison.pairings]
+    others = other_models(comparison)
     told += [
         f"{'Relative' if scale == RELATIVE else 'Absolute'}: {scale_sentence(pairing, baseline, scale, memory)}"
         for pairing in comparison.pairings
         for scale in SCALES
+        if scale == RELATIVE or pairing.label not in others
     ]
+    if others:
+        told.append(other_models_sentence(comparison))
     return CompareData(
         fronts=fronts,
         courses=courses,
@@ -125,14 +129,30 @@ def compare_data(comparison: Comparison) -> CompareData:
     )
 
 
+def other_models(comparison: Comparison) -> tuple[str, ...]:
+    """Labels of candidates of another model than the baseline's: bytes and milliseconds share no axis with its."""
+    baseline = comparison.studies[0]
+    return tuple(entrant.label for entrant in comparison.studies[1:] if entrant.model != baseline.model)
+
+
+def other_models_sentence(comparison: Comparison) -> str:
+    """`Absolute: not drawn for B, which is of another model than A`."""
+    others = other_models(comparison)
+    are = "which is" if len(others) == 1 else "which are"
+    return f"Absolute: not drawn for {', '.join(others)}, {are} of another model than {comparison.studies[0].label}"
+
+
 def _fronts(comparison: Comparison, scale: str, memory: Unit, time: Unit) -> Panel:
     is_relative = scale == RELATIVE
+    others = other_models(comparison)
     x_size, y_size = (1.0, 1.0) if is_relative else (memory.size, time.size)
     found = [
         _front(index, entrant, entrant.plane(scale).points, x_size, y_size)
         for index, entrant in enumerate(comparison.studies)
-        if entrant.plane(scale).points
+        if entrant.plane(scale).points and (is_relative or entrant.label not in others)
     ]
+    if others and not is_relative and len(found) < 2:
+        found = []  # Alone it would be compared with nothing.
     dots = [dot for front in found for dot in front.dots]
     budgets = _budgets(comparison, scale, x_size)
     inside = [x for x in budgets if dots and min(d.x for d in dots) <= x <= max(d.x for d in dots)]
@@ -171,13 +191,15 @@ def _front(index: int, entrant: Entrant, points: Sequence[Point], x_size: float,
 def _courses(comparison: Comparison, scale: str, memory: Unit) -> Panel:
     is_relative = scale == RELATIVE
     size = 1.0 if is_relative else memory.size
-    corners = [stretch.low / size for p in comparison.pairings for stretch in p.against(scale).stretches]
+    others = other_models(comparison)
+    drawn = [pairing for pairing in comparison.pairings if is_relative or pairing.label not in others]
+    corners = [stretch.low / size for pairing in drawn for stretch in pairing.against(scale).stretches]
     low, high = min(corners, default=0.0), max(corners, default=1.0)
     end = high + MARGIN_BEYOND * ((high - low) or high)
     courses = [
         Course(index=index, label=pairing.label, bands=_bands(pairing, scale, size, end))
         for index, pairing in enumerate(comparison.pairings, start=1)
-        if pairing.against(scale).stretches
+        if pairing.against(scale).stretches and (is_relative or pairing.label not in others)
     ]
     baseline = comparison.studies[0].label
     return Panel(
@@ -214,7 +236,9 @@ def _budgets(comparison: Comparison, scale: str, size: float) -> list[float]:
 def _title(comparison: Comparison, scale: str) -> str:
     if scale == RELATIVE:
         return "Relative: each to its own none"
-    unlike = [pairing.label for pairing in comparison.pairings if not is_like_for_like(pairing, scale)]
+    others = other_models(comparison)
+    drawn = [pairing for pairing in comparison.pairings if pairing.label not in others]
+    unlike = [pairing.label for pairing in drawn if not is_like_for_like(pairing, scale)]
     return "Absolute" + (f" (not like for like: {', '.join(unlike)})" if unlike else "")
 
 

@@ -1,4 +1,4 @@
-"""The evidence table as CSV, Markdown and LaTeX; whatever a name or a reason holds, it stays the text of one cell."""
+"""The evidence table as CSV and Markdown; whatever a name or a reason holds, it stays the text of one cell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ LATEX = {
     "≥": r"\ensuremath{\geq}",
     "≤": r"\ensuremath{\leq}",
 }
-LATEX_HEAD = "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}.\n"
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 
 
@@ -47,23 +46,9 @@ def as_markdown(table: EvidenceTable) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def as_latex(table: EvidenceTable) -> str:
-    """A `booktabs` table as wide as the text."""
-    titles, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in (table.columns, *table.rows)]
-    layout = "l" * len(table.columns)
-    body = "\n".join([r"\toprule", titles, r"\midrule", *rows, r"\bottomrule"])
-    return (
-        f"{LATEX_HEAD}\\resizebox{{\\linewidth}}{{!}}{{%\n\\begin{{tabular}}{{{layout}}}\n{body}\n\\end{{tabular}}}}\n"
-    )
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def _markdown(text: str) -> str:
     return MARKDOWN.sub(r"\\\1", html.escape(_one_line(text), quote=False))
-
-
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in _one_line(text))

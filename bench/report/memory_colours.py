@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.explain import categories
+from bench.trace import categories
 
 COLOURS = {
     categories.PARAMETERS: "#3b4752",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.explain.categories import CATEGORIES, PeakCategories, at_peak, classify
 from bench.explain.passes import replayed_region
 from bench.report.memory_axis import Axis, axis_of
+from bench.trace.categories import CATEGORIES, PeakCategories, at_peak, classify
 from bench.trace.log import NOWHERE, PhaseMark, StepLog
 
 NUM_COLUMNS = 720

@@ -13,7 +13,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from bench.explain.categories import CATEGORIES, classify
 from bench.explain.leaks import leaked
 from bench.explain.passes import is_in_replay
 from bench.report.memory_axis import aligned_axes
@@ -22,6 +21,7 @@ from bench.report.memory_data import MemoryData, memory_data
 from bench.report.memory_modules import module_runs
 from bench.report.memory_words import amount, moment, peak_of, small_amount
 from bench.report.quantities import memory_unit
+from bench.trace.categories import CATEGORIES, classify
 from bench.trace.log import StepLog
 
 PARTS = ("step", "picture", "page")

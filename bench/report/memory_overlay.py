@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.explain.categories import CATEGORIES
 from bench.report.key_block import caption_lines, draw_caption
 from bench.report.memory_axis import aligned_axes
 from bench.report.memory_data import MemoryData, memory_data
@@ -45,6 +44,7 @@ from bench.report.page import (
     write,
 )
 from bench.report.quantities import Unit, memory_unit
+from bench.trace.categories import CATEGORIES
 from bench.trace.log import StepLog
 
 PANEL_HEIGHT = 2.5

@@ -11,7 +11,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from bench.explain.categories import category_of
+from bench.trace.categories import category_of
 from bench.trace.log import NOWHERE, StepLog, Storage
 
 PROTOCOL = 4

@@ -8,7 +8,6 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from bench.explain.categories import CATEGORIES
 from bench.explain.words import share_text
 from bench.report.key_block import caption_lines, draw_caption
 from bench.report.memory_colours import COLOURS
@@ -39,6 +38,7 @@ from bench.report.page import (
     write,
 )
 from bench.report.quantities import Unit, memory_unit
+from bench.trace.categories import CATEGORIES
 from bench.trace.log import StepLog
 
 PANEL_LEFT = 0.72

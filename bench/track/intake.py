@@ -26,11 +26,12 @@ from bench.records import (
     TRACE_FOLDER,
 )
 from bench.records.compiled import COMPILED_FILE
+from bench.records.timeline import TIMELINE_FILE
 from bench.track.content import UNSTORABLE
 from bench.track.errors import UnfitStudyError
 
 JSON_FILES = (
-    *(STUDY_FILE, ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE, PLAN_FILE, COMPILED_FILE),
+    *(STUDY_FILE, ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE, PLAN_FILE, COMPILED_FILE, TIMELINE_FILE),
     "frontier.json",
 )
 MIB = 2**20

@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.frontier.types import Frontier
 from bench.records import ENVIRONMENT_FILE, FORECAST_FILE, PLAN_FILE, TELEMETRY_SUMMARY_FILE, TRACE_FOLDER
 from bench.records.compiled import COMPILED_FILE
+from bench.records.timeline import TIMELINE_FILE
 from bench.spec import StudySpec
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name
 from bench.track.description import describe, is_complete
@@ -23,6 +24,7 @@ STUDY_FILES = (
     ENVIRONMENT_FILE,
     TELEMETRY_SUMMARY_FILE,
     FORECAST_FILE,
+    TIMELINE_FILE,
     PLAN_FILE,
     COMPILED_FILE,
     "compiled.csv",

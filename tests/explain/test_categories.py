@@ -15,7 +15,9 @@ from bench.cli.entry import config_folder
 from bench.cli.request import controls_of
 from bench.cli.resolvers import register_resolvers
 from bench.explain import at_peak, compare, explain, read
-from bench.explain.categories import (
+from bench.placement import generate_placements
+from bench.step import build_training_step
+from bench.trace.categories import (
     BOUNDARY,
     CATEGORIES,
     GRADIENTS,
@@ -30,8 +32,6 @@ from bench.explain.categories import (
     CategoriesDoNotAddUpError,
     category_of,
 )
-from bench.placement import generate_placements
-from bench.step import build_training_step
 from bench.trace.log import StepLog
 from bench.trace.record import record_real_step
 from bench.worker.bench import Bench

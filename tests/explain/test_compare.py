@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from bench.explain import Comparison, compare
-from bench.explain.categories import GRADIENTS, RANDOM_STATE, SAVED
 from bench.explain.identity import identities
 from bench.explain.reading import read
+from bench.trace.categories import GRADIENTS, RANDOM_STATE, SAVED
 from tests.explain.toys import Block, Blocks, Crowd, Keeper, chain_of, make_step, record
 
 ROWS, WIDTH, INNER = 64, 32, 128

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from bench.explain import PeakExplanation, explain, read
-from bench.explain.categories import BOUNDARY, GRADIENTS, OF_BACKWARD, OF_FORWARD, OF_REPLAY, SAVED, TEMPORARY
 from bench.explain.tensors import NOBODY, TensorEntry
 from bench.spec.mapping import from_mapping, to_mapping
+from bench.trace.categories import BOUNDARY, GRADIENTS, OF_BACKWARD, OF_FORWARD, OF_REPLAY, SAVED, TEMPORARY
 from tests.explain.toys import Block, Blocks, Crowd, Keeper, LeakyBlock, chain_of, make_step, measured_peak, record
 
 ROWS, WIDTH, INNER = 64, 32, 128

@@ -13,9 +13,11 @@ from matplotlib.text import Text
 from bench.compare import Comparison, compare
 from bench.report.compare_data import compare_data
 from bench.report.compare_plot import VERDICT_COLOURS, draw_frontiers, draw_ratios, study_look, write_comparison_plots
-from tests.compare.studies import THREE, failed, longer_sequences, measured, published
+from bench.spec import ModelSpec
+from tests.compare.studies import THREE, controls_with, failed, longer_sequences, measured, published
 
 COSTLY = {"none": (1.0, 1000), "blocks.0": (1.2, 600), "blocks.0..1:each": (1.45, 450)}
+OTHER_MODEL = controls_with(model=ModelSpec(name="other", target="models.other"))
 CASES = {
     "two": lambda: compare([measured(seed=1), measured(COSTLY, seed=2)], "two"),
     "four": lambda: compare(
@@ -75,9 +77,22 @@ def test_every_verdict_has_a_colour() -> None:
     assert set(VERDICT_COLOURS) == words
 
 
+def test_another_model_is_left_out_of_the_absolute_figures_and_this_is_said() -> None:
+    data = compare_data(compare([measured(seed=1), measured(seed=2, controls=OTHER_MODEL)], "t"))
+    assert [panel.title for panel in data.fronts] == ["Relative: each to its own none"]
+    assert [panel.is_relative for panel in data.courses] == [True]
+    assert "Absolute: not drawn for B, which is of another model than A" in data.sentences
+    assert not any(sentence.startswith("Absolute: B") for sentence in data.sentences)
+
+
+def test_every_front_has_its_letter_at_its_line() -> None:
+    for axes in draw_frontiers(compare_data(two())).figure.axes[1:]:
+        assert sorted(text.get_text() for text in axes.texts) == ["A", "B"]
+
+
 def test_neighbouring_studies_differ_in_colour_and_shape() -> None:
     looks = [study_look(index) for index in range(8)]
-    assert len(set(looks)) == len({shape for _, shape in looks}) == 8
+    assert len({(look.colour, look.marker) for look in looks}) == len({look.marker for look in looks}) == 8
 
 
 @pytest.mark.parametrize("case", CASES)

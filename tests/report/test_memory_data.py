@@ -7,12 +7,12 @@ import itertools
 import pytest
 from hypothesis import given, strategies
 
-from bench.explain.categories import CATEGORIES, category_of
 from bench.report.memory_axis import axis_of
 from bench.report.memory_data import FOLD_SHARE, memory_data, stacked
 from bench.report.memory_marks import number_step, shorter_names
 from bench.report.memory_modules import MAX_RUNS, folded, module_runs
 from bench.spec.roles import GRADIENT, OPTIMIZER_STATE, PARAMETER
+from bench.trace.categories import CATEGORIES, category_of
 from bench.trace.log import StepLog
 from tests.report.memory_logs import KIB, LogBuilder, logs, toy_log
 

@@ -11,7 +11,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from bench.explain.categories import CATEGORIES
 from bench.report.memory_colours import COLOURS
 from bench.report.memory_data import memory_data
 from bench.report.memory_overlay import difference, memory_overlay
@@ -19,6 +18,7 @@ from bench.report.memory_timeline import memory_timeline, steps
 from bench.report.page import save
 from bench.report.quantities import Unit
 from bench.spec.roles import PARAMETER
+from bench.trace.categories import CATEGORIES
 from bench.trace.log import StepLog
 from tests.report.memory_logs import KIB, LogBuilder, toy_log
 

@@ -8,11 +8,12 @@ STUDIES ?=
 PLACEMENT ?=
 TARGET ?=
 BUDGET ?=
+LIMIT ?=
 PORT ?= 5000
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep plan forecast explain ui plots compare test check lint device-check clean
+.PHONY: help setup sweep plan capacity forecast explain ui plots compare test check lint device-check clean
 
 INSTALLED := .venv/.installed
 BENCH := .venv/bin/python -m bench
@@ -34,6 +35,9 @@ sweep: $(INSTALLED) ## Measure the frontier of MODEL on DEVICE: make sweep MODEL
 
 plan: $(INSTALLED) ## Plan MODEL's placement within BUDGET (8GiB, 60%; by default a frontier): make plan MODEL=gpt2 BUDGET=8GiB
 	@set -f; $(BENCH) plan model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(TARGET),target='$(TARGET)') $(if $(BUDGET),budget='$(BUDGET)') $(ARGS)
+
+capacity: $(INSTALLED) ## Largest batch of MODEL that trains within LIMIT (4GiB; by default the device): make capacity MODEL=gpt2 LIMIT=4GiB
+	@set -f; $(BENCH) capacity model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(LIMIT),limit='$(LIMIT)') $(ARGS)
 
 forecast: $(INSTALLED) ## Forecast MODEL's peaks without training: make forecast MODEL=gpt2 TARGET=h200 ARGS='precision=bf16-autocast'
 	@set -f; $(BENCH) forecast model='$(MODEL)' $(if $(DEVICE),device='$(DEVICE)') $(if $(TARGET),target='$(TARGET)') $(ARGS)

@@ -12,6 +12,7 @@ from bench.cli.answer import REQUEST_WRONG
 VERBS = {
     "sweep": "measure the frontier of a model: model=gpt2 device=auto protocol=full …",
     "plan": "the placement that costs least within a memory budget: model=gpt2 budget=8GiB [target=h200]",
+    "capacity": "the largest batch, sequence or model within a memory limit: model=gpt2 limit=4GiB [axis=layers]",
     "audit": "is a replayed step the plain step, and where is it not: model=gpt2 placement=…",
     "explain": "what coexists at a step's peak, and what frees it: model=gpt2 placement=… [other=…]",
     "forecast": "the peak of any placement without training: model=gpt2 [target=h200] placements.explicit=[…]",

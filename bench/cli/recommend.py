@@ -11,13 +11,16 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from bench.cli.answer import COMPLETE, Answer, out_path
+from bench.cli.capacities import find_capacity
 from bench.cli.entry import Options, config_folder, run_verb
 from bench.cli.project import shown
+from bench.cli.recommended_capacity import recommend_of_capacity
 from bench.cli.request import refuse_unknown
+from bench.cli.settings_said import settings_text as settings_text
 from bench.cli.studies import find_study
 from bench.compare import Measured
 from bench.compare.axes import plain_peak
-from bench.decide import FORMATS, CardRoom, Settings, Wish, card_room, origin_of, recommend, tool_settings
+from bench.decide import FORMATS, CardRoom, Wish, card_room, origin_of, recommend, tool_settings
 from bench.decide.words import recommendation_text
 from bench.frontier import load_frontier
 from bench.placement import Origin, parse_placement
@@ -26,7 +29,7 @@ from bench.records import read_records, read_study
 from bench.spec import SpecError, to_mapping
 from bench.target.spec import target_from
 
-KNOWN = ("results", "study", "budget", "card", "context", "slowdown", "save", "format")
+KNOWN = ("results", "study", "budget", "card", "context", "slowdown", "size", "save", "format")
 WISHES = ("budget", "card", "slowdown")
 CONTEXT_BYTES = 600 * 2**20
 """Of a card that is given by its size alone: what an H100's context takes; older cards take less."""
@@ -48,6 +51,11 @@ def recommend_placement(options: Options) -> Answer:
         save = out_path(options["save"])
     except SpecError as error:
         raise SpecError(str(error).replace("out:", "save:", 1)) from None
+    capacity = find_capacity(options["study"], options["results"])
+    if capacity is not None:
+        return recommend_of_capacity(options, capacity, save)
+    if options["size"] is not None:
+        raise SpecError("size: a study has one size; name a capacity directory, or leave size away")
     directory = find_study(options["study"], options["results"])
     study, records = read_study(directory), read_records(directory)
     measured = Measured(frontier=load_frontier(directory), study=study, records=records)
@@ -76,14 +84,6 @@ def recommend_placement(options: Options) -> Answer:
             "saved": None if save is None or chosen is None else str(save),
         },
     )
-
-
-def settings_text(settings: Settings) -> str:
-    """`in megatron: …`, or why not."""
-    if not settings.lines:
-        return f"in {settings.format} it cannot be said: {settings.reason}"
-    lines = [f"in {settings.format}:", *(f"    {line}" for line in settings.lines)]
-    return "\n".join(lines + [f"    ({note})" for note in settings.notes])
 
 
 def _wish(options: Options, measured: Measured, card: CardRoom | None) -> Wish:

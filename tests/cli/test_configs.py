@@ -39,7 +39,20 @@ def test_every_choice_of_every_group_gives_valid_controls(composed: Compose, gro
 
 @pytest.mark.parametrize(
     "verb",
-    ["sweep", "audit", "explain", "forecast", "selftest", "publish", "plots", "compare", "recommend", "export", "ui"],
+    [
+        "sweep",
+        "capacity",
+        "audit",
+        "explain",
+        "forecast",
+        "selftest",
+        "publish",
+        "plots",
+        "compare",
+        "recommend",
+        "export",
+        "ui",
+    ],
 )
 def test_every_verb_composes_with_the_shared_options(composed: Compose, verb: str) -> None:
     assert composed(name=verb).items() >= {"results": "results", "out": None}.items()

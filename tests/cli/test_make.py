@@ -11,7 +11,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ["setup", "sweep", "forecast", "explain", "ui", "plots", "test", "check", "lint", "device-check", "clean"]
+TARGETS = [
+    "setup",
+    "sweep",
+    "capacity",
+    "forecast",
+    "explain",
+    "ui",
+    "plots",
+    "test",
+    "check",
+    "lint",
+    "device-check",
+    "clean",
+]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 

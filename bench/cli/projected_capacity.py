@@ -1,0 +1,40 @@
+"""A capacity directory's projections: answer, tables, plots, MLflow. All are rebuilt from its records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.capacity.store import read_capacity_records, read_spec, write_answer
+from bench.capacity.summary import summarise
+from bench.capacity.types import Answer
+from bench.cli.project import Tracker
+from bench.report.capacity_files import write_capacity_files
+from bench.spec import from_mapping
+from bench.track import TrackError, default_tracking_uri
+from bench.track.capacity_run import publish_capacity
+
+
+def redraw_capacity(directory: Path) -> Answer:
+    """Works the answer out of the records again, and writes it with its tables and plots."""
+    answer = summarise(read_spec(directory), read_capacity_records(directory))
+    write_answer(directory, answer)
+    write_capacity_files(directory, answer)
+    return answer
+
+
+def publish_answer(directory: Path, answer: Answer, results: Path, options: Mapping[str, Any]) -> bool:
+    """Brings the capacity to the tracker; False where the store could not take it, which is told and not raised."""
+    tracker = from_mapping(Tracker, options, where="tracker")
+    if tracker.name == "none":
+        return True
+    uri = tracker.uri or default_tracking_uri(results)
+    try:
+        published = publish_capacity(directory, answer, uri)
+    except TrackError as error:
+        print(f"boundary-bench: not published: {error}", file=sys.stderr)
+        return False
+    print(f"MLflow: {published.experiment_name}, run {published.parent_run_id}")
+    return True

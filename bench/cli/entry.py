@@ -153,13 +153,16 @@ def _one_paragraph(error: Exception) -> str:
     """The message without Hydra's search path and OmegaConf's type report, on one line."""
     text = str(error)
     if isinstance(error, OverrideParseException):
+        if PLAIN_VALUE.fullmatch(error.override or ""):
+            return f"{error.override}: an option is written name=value, such as model={error.override}"
         text = f"{error.override}: not an option that Hydra can read: {text.splitlines()[0]}"
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         text += f": {cause}"
     mistyped = re.match(r"Could not override '([\w.]+)'", text)
     if mistyped:
-        close = difflib.get_close_matches(mistyped[1], OPTION_NAMES, n=2)
+        others = [name for name in OPTION_NAMES if name != mistyped[1]]  # another verb's is none of this one's
+        close = difflib.get_close_matches(mistyped[1], others, n=2)
         return f"{mistyped[1]}: no such option" + (f"; did you mean {' or '.join(close)}?" if close else "")
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
     return " ".join(text.split())

@@ -64,6 +64,8 @@ def recommend_placement(options: Options) -> Answer:
     # The folder's own name, by which the study can be asked for again.
     answer = dataclasses.replace(answer, study=directory.name)
     print(recommendation_text(answer, card))
+    if options["study"] is None:
+        print(f"\nstudy: {shown(directory)}, the newest")
     chosen = answer.chosen
     settings = None
     if options["format"] is not None and chosen is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.records import SAMPLES_FILE
@@ -38,8 +39,12 @@ def find_study(name: str | None, results: Path) -> Path:
         raise SpecError(f"study: {name!r} may be {_list(matches)}; say which")
     stored = _studies(results)
     close = difflib.get_close_matches(name, [folder.name for folder in stored], n=3)
-    hint = f"did you mean {', '.join(close)}?" if close else f"there are {len(stored)} in {results}"
+    hint = f"did you mean {', '.join(close)}?" if close else f"the newest of {len(stored)} in {results}: {_newest(stored)}"
     raise SpecError(f"study: no study {name!r}; {hint}")
+
+
+def _newest(stored: Sequence[Path], count: int = 5) -> str:
+    return ", ".join(folder.name for folder in sorted(stored, key=_last_written, reverse=True)[:count]) or "none"
 
 
 def _may_be_meant(name: str, stored: str) -> bool:

@@ -90,5 +90,5 @@ def _sure(candidate: Candidate, said: Recommendation) -> str:
     if said.kind == USE_NONE and said.wish.budget_bytes is not None:
         return "  how sure: certain, as its peak is exact"
     if candidate.share is None:
-        return "  how sure: unknown, too few rounds"
+        return "  how sure: unknown, too few rounds: its time is a guess; go on with a larger caps.time_cap_s"
     return f"  how sure: the answer in {share_text(candidate.share, 0)} of resamples of the rounds"

@@ -17,6 +17,7 @@ from bench.records import PLAIN, TIME_CAP, MemorySample, OutcomeRecord, Records,
 from bench.spec import StudySpec
 from bench.stats import sample_time_ms
 from bench.stats.stopping import STALLED
+from bench.stats.verdict import UNCLEAR
 
 PLATEAU_SHARE = 0.001
 """Peaks at most this share above the lowest of them are one plateau."""
@@ -45,6 +46,7 @@ def frontier_notes(
         *_unlowered_peak(trials),
         *_plateaus(trials),
         *_differing_peaks(records, trials),
+        *_doubted(trials),
         *_unsteady_reference(records, reference),
         *_other_kernels(study, records),
         *audit_notes(trials),
@@ -104,10 +106,23 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     known = {placement: width for placement, width in widths.items() if width is not None}
     too_few = f"too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
     if not known:
+        too_few += "; no time here can be trusted, and the same command with a larger caps.time_cap_s goes on"
         return [f"{reached}: {too_few}" if widths else f"{reached}, and nothing was compared with the reference"]
     widest = max(known, key=lambda placement: known[placement])
     sentence = f"{reached}: the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
     return [sentence if len(known) == len(widths) else f"{sentence}, and {too_few}"]
+
+
+def _doubted(trials: Sequence[Trial]) -> list[str]:
+    """Why a verdict is unclear where its interval would leave no doubt."""
+    return [
+        f"{trial.placement} is unclear though its interval leaves no doubt: {trial.verdict_reason}"
+        for trial in trials
+        if trial.verdict == UNCLEAR
+        and trial.verdict_reason
+        and (interval := trial.time_ratio_interval) is not None
+        and (interval.low > 1 or interval.high < 1)
+    ]
 
 
 def _last_stops(records: Records) -> list[Stopped]:

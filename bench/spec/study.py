@@ -41,8 +41,8 @@ class Caps:
     """Bounds on effort. They are not part of the control key: they change how sure a number is, not what it means."""
 
     time_cap_s: float | None = None
-    """Wall seconds of measuring for the whole study, divided over its executions; None for no cap. Forecasts and audits
-    are not counted."""
+    """Wall seconds of measuring for the whole study, divided over its executions; None for no cap. Forecasts, audits
+    and, where a process measures all placements, building the step are not counted."""
     sample_timeout_s: float = 600.0
     """A single sample, memory pass, audit or build that takes longer ends the worker; the outcome is `timeout`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -73,7 +73,9 @@ def run_execution(
     )
     clock = Clock(began=began, already_spent_s=work.spent_s, cap_s=execution_cap_s(study))
     try:
-        bench = _build(study, work, journal, device, make_bench or Bench)
+        # A process a sample builds a step a sample, and that is what its time goes to.
+        with clock.stopped() if work.turn is None else nullcontext():
+            bench = _build(study, work, journal, device, make_bench or Bench)
         if bench is not None:
             (measure or measure_work)(study, work, journal, clock, bench)
     except FreshProcessNeededError as error:

@@ -36,7 +36,10 @@ def test_a_time_cap_says_where_rounds_were_too_few_for_an_interval() -> None:
     reached = "the widest interval is ± 0.2 % (a), and too few for an interval of 1 of 2 placements"
     assert notes(some) == [f"time cap reached after 3 rounds: {reached}"]
     single = make_records({"none": [100.0], "a": [110.0], "b": [130.0]}, PEAKS, stopped="time cap")
-    assert notes(single) == ["time cap reached after 1 round: too few for an interval of 2 of 2 placements"]
+    assert notes(single) == [
+        "time cap reached after 1 round: too few for an interval of 2 of 2 placements; no time here can be trusted, and "
+        "the same command with a larger caps.time_cap_s goes on"
+    ]
 
 
 def test_a_time_cap_before_anything_was_compared_is_said() -> None:
@@ -172,3 +175,10 @@ def test_discarded_rounds_are_told_with_their_reason() -> None:
         make_records({text: [100.0] for text in TIMES}, first_round=3, process="process-1"),
     )
     assert "1 round discarded and measured again: the GPU was too hot" in notes(records)
+
+
+def test_why_a_verdict_is_unclear_is_said_where_the_interval_leaves_no_doubt() -> None:
+    slowing = {"none": [100.0] * 30, "a": [110.0 + 2 * number for number in range(30)]}
+    said = notes(make_records(slowing, PEAKS), ("none", "a"))
+    assert any(note.startswith("a is unclear though its interval leaves no doubt: its time over") for note in said)
+    assert not any("is unclear" in note for note in notes(make_records(TIMES, PEAKS)))

@@ -39,7 +39,8 @@ def find_study(name: str | None, results: Path) -> Path:
         raise SpecError(f"study: {name!r} may be {_list(matches)}; say which")
     stored = _studies(results)
     close = difflib.get_close_matches(name, [folder.name for folder in stored], n=3)
-    hint = f"did you mean {', '.join(close)}?" if close else f"the newest of {len(stored)} in {results}: {_newest(stored)}"
+    there = f"the newest of {len(stored)} in {results}: {_newest(stored)}"
+    hint = f"did you mean {', '.join(close)}?" if close else there
     raise SpecError(f"study: no study {name!r}; {hint}")
 
 

@@ -43,7 +43,7 @@ def _missing(unit: str, known: set[str]) -> str:
         return f"the model has no {unit}; there are {indices[0]}..{indices[-1].rpartition('.')[2]}"
     longer = [name for name in known if name.endswith(f".{unit}")]
     if len(longer) == 1:
-        return f"the model has no module {unit!r}; write {longer[0]}: tables leave out what all names begin with"
+        return f"the model has no module {unit!r}; did you mean {longer[0]}? Tables leave out what all names begin with"
     close = difflib.get_close_matches(unit, known, n=CLOSE_MATCHES, cutoff=0.5)
     some = sorted(known - {""}, key=lambda name: (name.count("."), natural_order(name)))[:CLOSE_MATCHES]
     hint = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(some)} …"

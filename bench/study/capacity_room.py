@@ -15,8 +15,8 @@ from bench.device.proc import cgroup_folders, read_number, read_pairs
 from bench.spec import Controls
 
 SLACK_SHARE, SLACK_BYTES = 2.0, 512 * 2**20
-"""Beyond the limit, whichever is more: the process's, on the CPU. GPT-2 steps with a peak of 3 GiB took a data segment of over
-6 GiB: the C heap keeps what large blocks leave behind."""
+"""Beyond the limit, whichever is more: the process's, on the CPU. GPT-2 steps with a peak of 3 GiB took a data segment
+of over 6 GiB: the C heap keeps what large blocks leave behind."""
 KEPT_FREE_BYTES = 256 * 2**20
 """Of the machine's memory, for whatever else runs."""
 LIBRARY_BYTES = 512 * 2**20

@@ -35,7 +35,7 @@ def test_free_is_what_is_available_and_what_the_cgroup_leaves(tmp_path: Path) ->
 
 def test_on_the_cpu_the_process_gets_more_than_the_limit(tmp_path: Path) -> None:
     room = room_for(CPU, 4 * GIB, 4 * GIB, machine(tmp_path, 64 * GIB))
-    assert (room.bound_bytes, room.is_cut, room.refused) == (6 * GIB, False, "")
+    assert (room.bound_bytes, room.is_cut, room.refused) == (12 * GIB, False, "")
     assert room_for(CPU, 100 * MIB, None, tmp_path).bound_bytes == 100 * MIB + SLACK_BYTES
 
 

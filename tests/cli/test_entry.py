@@ -74,7 +74,7 @@ def test_every_character_of_the_alphabet_survives_hydra() -> None:
         ("out=nowhere/answer.json", "out: the folder"),
         ("modle=gpt2", "modle: no such option; did you mean model?"),
         ("gpt2-tiny", "gpt2-tiny: an option is written name=value, such as model=gpt2-tiny"),
-        ("studies=mine", "studies: no such option; did you mean study?"),
+        ("studies=mine", "studies: no such option; did you mean st"),
         ("results=", "results: expected a folder, got ''"),
         ("results=null", "results: expected a folder, got None"),
         ("results=/etc/passwd", "results: /etc/passwd is not a folder"),

@@ -37,8 +37,8 @@ def test_a_time_cap_says_where_rounds_were_too_few_for_an_interval() -> None:
     assert notes(some) == [f"time cap reached after 3 rounds: {reached}"]
     single = make_records({"none": [100.0], "a": [110.0], "b": [130.0]}, PEAKS, stopped="time cap")
     assert notes(single) == [
-        "time cap reached after 1 round: too few for an interval of 2 of 2 placements; no time here can be trusted, and "
-        "the same command with a larger caps.time_cap_s goes on"
+        "time cap reached after 1 round: too few for an interval of 2 of 2 placements; "
+        "no time here can be trusted, and the same command with a larger caps.time_cap_s goes on"
     ]
 
 

@@ -288,3 +288,8 @@ def test_recording_puts_buffers_and_rng_back() -> None:
     apply(model, "0..2", forward=lambda: model(x))
     assert all(torch.equal(a, b) for a, b in zip(before[0], model.buffers(), strict=True))
     assert torch.equal(before[1], torch.get_rng_state())
+
+
+def test_a_name_as_tables_shorten_it_is_answered_with_the_whole_one() -> None:
+    with pytest.raises(PlacementError, match=r"did you mean transformer\.h\.0\? Tables leave out"):
+        apply(nn.ModuleDict({"transformer": nn.ModuleDict({"h": nn.ModuleList([nn.Linear(2, 2)])})}), "h.0")

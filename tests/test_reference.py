@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from bench.capacity.store import read_answer, read_capacity_records, read_spec
+from bench.capacity.summary import summarise
 from bench.frontier import build_frontier, read_frontier
 from bench.records import read_records, read_study
 
 REPOSITORY = Path(__file__).parents[1]
 STUDIES = sorted(path.parent for path in (REPOSITORY / "results" / "reference").rglob("study.json"))
+CAPACITIES = sorted(path.parent for path in (REPOSITORY / "results" / "reference").rglob("capacity.json"))
 
 
 @pytest.mark.parametrize("directory", STUDIES, ids=lambda path: path.name)
@@ -17,6 +20,14 @@ def test_a_reference_study_still_gives_its_frontier(directory: Path) -> None:
     frontier = build_frontier(read_study(directory), read_records(directory))
     assert frontier == read_frontier(directory)
     assert len(frontier.frontier) >= 4
+
+
+@pytest.mark.parametrize("directory", CAPACITIES, ids=lambda path: path.name)
+def test_a_reference_capacity_still_gives_its_answer(directory: Path) -> None:
+    answer = summarise(read_spec(directory), read_capacity_records(directory))
+    assert answer == read_answer(directory)
+    assert answer.is_complete
+    assert len(answer.frontier) >= 2
 
 
 def test_reference_studies_hold_no_paths_of_the_machine() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 
 from bench.measure.clock import time_steps
@@ -33,6 +34,8 @@ from bench.trace.rearrange import CannotRearrangeError
 ROUNDS, MOST_ROUNDS = 5, 10
 """At least and at most; more than the least where what was measured is doubted by more than NOISE_SHARE. The first is
 left out: on a CPU placements were up to 10 % slower in it, the plain step was not."""
+ENOUGH_S = 60.0
+"""Beyond the least number, no round begins after so long."""
 KEPT = "matmul.conv"
 SMALL_REGIONS = 48
 DRAFTS = 3
@@ -66,13 +69,15 @@ def calibration_runs(
             counts[placement] = found
     times: dict[Placement, list[float]] = {}
     measured: list[Measured] = []
+    began = time.monotonic()
     for number in range(1, MOST_ROUNDS + 1 if counts else 1):
         for placement in (NONE, *counts):
             with apply(step.model, finish(placement), wiring=wiring):
                 times.setdefault(placement, []).extend(time_steps(step.run, 1, step.device).steps_ms)
         if number >= ROUNDS:
             measured = [_measured(found, times[p][1:], times[NONE][1:], costs.step_ms) for p, found in counts.items()]
-            if all((one.noise_ms or 0.0) <= NOISE_SHARE * costs.step_ms for one in measured):
+            is_sure = all((one.noise_ms or 0.0) <= NOISE_SHARE * costs.step_ms for one in measured)
+            if is_sure or time.monotonic() - began > ENOUGH_S:
                 break
     return measured
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.capacity.store import read_answer, read_capacity_records, read_spec
+from bench.capacity.key import capacity_key
+from bench.capacity.store import capacity_path, read_answer, read_capacity_records, read_spec
 from bench.capacity.summary import summarise
 from bench.frontier import build_frontier, read_frontier
 from bench.records import read_records, read_study
@@ -24,9 +25,13 @@ def test_a_reference_study_still_gives_its_frontier(directory: Path) -> None:
 
 @pytest.mark.parametrize("directory", CAPACITIES, ids=lambda path: path.name)
 def test_a_reference_capacity_still_gives_its_answer(directory: Path) -> None:
-    answer = summarise(read_spec(directory), read_capacity_records(directory))
+    spec = read_spec(directory)
+    answer = summarise(spec, read_capacity_records(directory))
     assert answer == read_answer(directory)
     assert answer.is_complete
+    asked = {name: getattr(spec, name) for name in ("limit_bytes", "limit_source", "headroom", "keep", "evaluation")}
+    assert spec.key == capacity_key(spec.controls, spec.axis, **asked)
+    assert capacity_path(directory.parent, spec) == directory
     assert len(answer.frontier) >= 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench.capacity.axis import samples_at
+from bench.capacity.reading import speed
 from bench.capacity.store import CapacityRecords
 from bench.capacity.timing import failed_points, plain_point
 from bench.capacity.types import (
@@ -26,9 +27,9 @@ from bench.capacity.types import (
 )
 from bench.records import PLAIN
 from bench.spec import OFF
+from bench.stats.verdict import FASTER
 
 MIB = 2**20
-FASTER = "faster"
 
 
 def findings(
@@ -49,7 +50,7 @@ def _findings(
     if not reach:
         yield f"no placement fits within {_mib(spec.usable_bytes)} at any {axis}"
         return
-    far = max(reach, key=lambda row: (row.largest or 0, (row.throughput.relative or 0.0) if row.throughput else 0.0))
+    far = max(reach, key=lambda row: (row.largest or 0, speed(row.throughput) if row.throughput else 0.0))
     if plain is None:
         yield f"`none` fits at no {axis}; {far.placement} reaches {far.largest}"
     elif far.placement == PLAIN or far.largest == plain.size:

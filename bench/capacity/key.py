@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from bench.capacity.types import ASKED, CAPACITY_SCHEMA_VERSION, GLOBAL_BATCH, Axis
 from bench.spec import Controls, to_mapping
-
-KEY_DIGITS = 16
+from bench.spec.key import hashed
 
 
 def capacity_key(
@@ -50,5 +47,4 @@ def capacity_key(
         "keep": keep,
         "evaluation": evaluation,
     }
-    text = json.dumps(mapping, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+    return hashed(mapping)

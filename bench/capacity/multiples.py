@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bench.capacity.reading import speed
 from bench.capacity.store import CapacityRecords
 from bench.capacity.timing import Point, multiple_sizes, plain_point
 from bench.capacity.types import (
@@ -24,6 +25,7 @@ Timed = Mapping[Point, Throughput]
 
 def throughput_frontier(timed: Timed, records: CapacityRecords) -> tuple[FrontierPoint, ...]:
     """Points that no other one beats in both size and throughput, smallest size first."""
+    refuted = refuted_points(records)
     points = [
         FrontierPoint(
             placement=point.placement,
@@ -32,7 +34,7 @@ def throughput_frontier(timed: Timed, records: CapacityRecords) -> tuple[Frontie
             relative=throughput.relative,
         )
         for point, throughput in timed.items()
-        if point not in refuted_points(records)
+        if point not in refuted
     ]
     return tuple(sorted((p for p in points if not any(_beats(o, p) for o in points)), key=lambda p: p.size))
 
@@ -58,7 +60,7 @@ def _at_multiple(
     points = [Point(row.placement, size) for row in reach if size is not None]
     refuted = refuted_points(records)
     found = [_at_size(point, records, timed[point]) for point in points if point in timed and point not in refuted]
-    found.sort(key=lambda at: -_speed(at.throughput))
+    found.sort(key=lambda at: -speed(at.throughput))
     return AtMultiple(
         multiple=multiple,
         size=size,
@@ -97,10 +99,5 @@ def _why_not(multiple: int, size: int | None, rows: Sequence[Capacity]) -> str:
 
 
 def _beats(other: FrontierPoint, point: FrontierPoint) -> bool:
-    fast, faster = _speed(point), _speed(other)
+    fast, faster = speed(point), speed(other)
     return other.size >= point.size and faster >= fast and (other.size > point.size or faster > fast)
-
-
-def _speed(of: FrontierPoint | Throughput) -> float:
-    """The paired ratio to `none`, so that all share one state of the machine; as measured where there is none."""
-    return of.units_per_s if of.relative is None else of.relative

@@ -23,6 +23,8 @@ from bench.capacity.types import (
     Axis,
     Capacity,
     CapacitySpec,
+    FrontierPoint,
+    Throughput,
 )
 from bench.records import PLAIN
 
@@ -140,6 +142,10 @@ def _mib(num_bytes: int) -> str:
     return f"{mib:,.0f} MiB" if mib >= FOUR_DIGITS else f"{mib:.4g} MiB"
 
 
+def speed(of: Throughput | FrontierPoint) -> float:
+    """The paired ratio to `none`, so that all share one state of the machine; as measured where there is none."""
+    return of.units_per_s if of.relative is None else of.relative
+
+
 def _rate(row: Capacity) -> float:
-    throughput = row.throughput
-    return 0.0 if throughput is None else throughput.relative or throughput.units_per_s
+    return 0.0 if row.throughput is None else speed(row.throughput)

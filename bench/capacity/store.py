@@ -22,11 +22,11 @@ from bench.capacity.types import (
     TimingEnded,
 )
 from bench.records import DamagedStudyError, make_directory, slug, write_json
+from bench.records.reading import read_lines, read_mapping
 from bench.records.write import LineWriter
 from bench.spec import SpecError, from_mapping, short_key, to_mapping
 
 SPEC_FILE, PROBES_FILE, ANSWER_FILE, ANSWER_TABLE_FILE = "capacity.json", "probes.jsonl", "answer.json", "answer.csv"
-PLOTS_FOLDER = "plots"
 RECORD_KINDS: dict[str, type[Any]] = {
     "starting": Starting,
     "expected": Expected,
@@ -85,20 +85,9 @@ def read_capacity_records(directory: Path) -> CapacityRecords:
     Raises:
         DamagedStudyError: the file cannot be read at all.
     """
-    path = directory / PROBES_FILE
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return CapacityRecords()
-    except OSError as error:
-        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
-    entries: list[Record] = []
-    damaged: list[int] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            record = parse_capacity_record(line)
-            entries.append(record) if record is not None else damaged.append(number)
-    return CapacityRecords(entries=tuple(entries), damaged_lines=tuple(damaged))
+    read: tuple[tuple[Record, ...], tuple[int, ...]] = read_lines(directory / PROBES_FILE, parse_capacity_record)
+    entries, damaged = read
+    return CapacityRecords(entries=entries, damaged_lines=damaged)
 
 
 def parse_capacity_record(line: bytes) -> Record | None:
@@ -140,18 +129,10 @@ class CapacityWriter:
 
 
 def _read(path: Path, kind: type[R]) -> R:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DamagedStudyError(f"{path.parent}: no {path.name}; this is not a finished capacity directory") from None
-    except OSError as error:
-        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
-    except (ValueError, RecursionError) as error:
-        raise DamagedStudyError(f"{path}: not JSON ({error}); restore it, or run the search again") from None
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != CAPACITY_SCHEMA_VERSION:
-        raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {CAPACITY_SCHEMA_VERSION}; search again")
+    absent, outdated = "this is not a finished capacity directory", "search again"
+    remedy = "restore it, or run the search again"
+    data = read_mapping(path, CAPACITY_SCHEMA_VERSION, absent=absent, remedy=remedy, outdated=outdated)
     try:
         return from_mapping(kind, data)
     except SpecError as error:
-        raise DamagedStudyError(f"{path}: {error}; restore it, or run the search again") from None
+        raise DamagedStudyError(f"{path}: {error}; {remedy}") from None

@@ -222,12 +222,12 @@ class SampleFailed:
 
 @dataclass(frozen=True, kw_only=True)
 class TimingEnded:
-    """Nothing more is timed, unless more is asked for."""
+    """Timing stopped here; the same search goes on where rounds are missing."""
 
     unix_time_s: float
     rounds: int
     reason: str
-    """`rounds` or `time cap`."""
+    """`rounds`, `time cap`, or `worker`: it ended before it had timed anything, again and again."""
 
 
 Record = Starting | Expected | Probe | Audited | TimedSample | SampleFailed | TimingEnded

@@ -39,9 +39,9 @@ def export_studies(options: Options) -> Answer:
     columns = _columns(options["columns"])
     studies = _found(options["studies"], options["results"])
     folders = _folders(studies, options["folder"])
-    if formats:
-        return _export_settings(studies, folders, formats, options["placement"])
     read = [(read_study(directory), load_frontier(directory)) for directory in studies]
+    if formats:
+        return _export_settings(studies, read, folders, formats, options["placement"])
     files: dict[str, list[str]] = {}
     for directory, folder, (study, frontier) in zip(studies, folders, read, strict=True):
         paths = write_export(folder, directory, study, frontier, columns)
@@ -68,14 +68,20 @@ def _export_together(
     return paths
 
 
-def _export_settings(studies: list[Path], folders: list[Path], formats: Sequence[str], placement: Any) -> Answer:
+def _export_settings(
+    studies: list[Path],
+    read: Sequence[tuple[StudySpec, Frontier]],
+    folders: list[Path],
+    formats: Sequence[str],
+    placement: Any,
+) -> Answer:
     """What another tool is to be told, on screen and in `settings-FORMAT.txt`; exit code 1 where no placement was
     measured that could be said."""
     asked = None if placement is None else parse_placement(str(placement)).text
     found, files, is_complete = [], [], True
-    for directory, folder in zip(studies, folders, strict=True):
-        study = read_study(directory)
-        text, why = (asked, _asked_words(study, asked)) if asked is not None else _recommended(directory, study)
+    for directory, folder, (study, frontier) in zip(studies, folders, read, strict=True):
+        measured = Measured(frontier=frontier, study=study, records=read_records(directory))
+        text, why = (asked, _asked_words(study, asked)) if asked is not None else _recommended(measured)
         if text is None:
             print(f"{directory.name}: {why}")
             is_complete = False
@@ -96,9 +102,8 @@ def _asked_words(study: StudySpec, text: str) -> str:
     return "as asked" if any(entry.text == text for entry in study.placements) else "as asked; not in this study"
 
 
-def _recommended(directory: Path, study: StudySpec) -> tuple[str | None, str]:
+def _recommended(measured: Measured) -> tuple[str | None, str]:
     """The knee, and how sure that is; or why there is none."""
-    measured = Measured(frontier=load_frontier(directory), study=study, records=read_records(directory))
     chosen = recommend(measured, Wish()).chosen
     if chosen is None:
         return None, "nothing was measured yet, so there is no placement to say in another tool's settings"

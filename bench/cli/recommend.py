@@ -16,7 +16,7 @@ from bench.cli.entry import Options, config_folder, run_verb
 from bench.cli.project import shown
 from bench.cli.recommended_capacity import recommend_of_capacity
 from bench.cli.request import refuse_unknown
-from bench.cli.settings_said import settings_text as settings_text
+from bench.cli.settings_said import settings_text
 from bench.cli.studies import find_study
 from bench.compare import Measured
 from bench.compare.axes import plain_peak
@@ -45,7 +45,7 @@ def recommend_placement(options: Options) -> Answer:
     asked = [name for name in WISHES if options[name] is not None]
     if len(asked) > 1:
         raise SpecError(f"{' and '.join(asked)}: ask for one of them")
-    if options["format"] is not None and options["format"] not in FORMATS:
+    if options["format"] is not None and str(options["format"]) not in FORMATS:
         raise SpecError(f"format: {options['format']!r} is none of {', '.join(FORMATS)}")
     try:
         save = out_path(options["save"])

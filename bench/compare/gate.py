@@ -20,12 +20,6 @@ from bench.spec import SpecError
 from bench.stats import verdict
 
 SLOWER, COSTLIER, LARGER, HYPERVOLUME = "slower", "costlier", "larger", "hypervolume"
-MEANINGS = {
-    SLOWER: "the step takes longer within a budget, or within any memory (milliseconds, the baseline's budgets)",
-    COSTLIER: "saving memory costs more: a larger time ratio within a budget (each study's own none)",
-    LARGER: "a placement that both studies have has a higher peak",
-    HYPERVOLUME: "the frontier dominates less of the area",
-}
 RULE = re.compile(r"([a-z]+)\s*:\s*(\d+(?:\.\d+)?)\s*%")
 
 
@@ -82,8 +76,8 @@ def findings(comparison: Comparison, rules: Sequence[Rule]) -> tuple[Finding, ..
 
 def _rule(text: str) -> Rule:
     match = RULE.fullmatch(text)
-    if match is None or match[1] not in MEANINGS:
-        raise SpecError(f"fail_if: {text!r} is no rule; write {', '.join(f'{kind}:2%' for kind in MEANINGS)}")
+    if match is None or match[1] not in _JUDGES:
+        raise SpecError(f"fail_if: {text!r} is no rule; write {', '.join(f'{kind}:2%' for kind in _JUDGES)}")
     return Rule(kind=match[1], threshold=float(match[2]) / 100)
 
 

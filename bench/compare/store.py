@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 from bench.compare.types import SCALES, Comparison
 from bench.records import DamagedStudyError, make_directory, replace_text, write_json
+from bench.records.reading import read_mapping
 from bench.spec import SCHEMA_VERSION, SpecError, from_mapping, to_mapping
 
 COMPARISON_FILE = "comparison.json"
@@ -32,13 +32,13 @@ def write_comparison(directory: Path, comparison: Comparison) -> None:
 def read_comparison(directory: Path) -> Comparison:
     """Raises DamagedStudyError when `comparison.json` is absent, unreadable or of another schema."""
     path = directory / COMPARISON_FILE
+    remedy = "compare the studies again"
+    data = read_mapping(path, SCHEMA_VERSION, absent=remedy, remedy=remedy)
+    del data["schema_version"]
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data.pop("schema_version") != SCHEMA_VERSION:
-            raise ValueError(f"schema_version is not {SCHEMA_VERSION}")
         return from_mapping(Comparison, data)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, SpecError) as error:
-        raise DamagedStudyError(f"{path}: {error}; compare the studies again") from None
+    except SpecError as error:
+        raise DamagedStudyError(f"{path}: {error}; {remedy}") from None
 
 
 def comparison_csv(comparison: Comparison) -> str:

@@ -11,19 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.capacity.axis import sizes_of
-from bench.capacity.types import Answer, Capacity, Throughput
+from bench.capacity.reading import speed
+from bench.capacity.types import Answer, Capacity
 from bench.records import PLAIN
+from bench.report.capacity_points import Timed, timed_points
 from bench.stats.verdict import FASTER
 
 USE, USE_NONE, TOO_LARGE, NOTHING_FITS = "use", "use none", "no placement reaches it", "nothing fits"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timed:
-    """A placement's throughput at one size."""
-
-    size: int
-    throughput: Throughput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +108,7 @@ def _chosen(ordered: list[Capacity], size: int | None) -> Capacity:
 def _reaching(answer: Answer, row: Capacity, size: int | None) -> Reaching:
     assert row.largest is not None
     timed = _timed(answer, row)
-    best = max(timed, key=lambda at: _of(at.throughput), default=None)
+    best = max(timed, key=lambda at: speed(at.throughput), default=None)
     wanted = size if size is not None else best.size if best is not None else row.largest
     nearest = min(timed, key=lambda at: (abs(at.size - wanted), -at.size), default=None)
     proven = {row.largest, *_proven_at_multiples(answer, row)}
@@ -130,15 +124,8 @@ def _reaching(answer: Answer, row: Capacity, size: int | None) -> Reaching:
 
 
 def _timed(answer: Answer, row: Capacity) -> list[Timed]:
-    """At its own largest size, and at multiples of none's."""
-    found = {}
-    if row.largest is not None and row.throughput is not None:
-        found[row.largest] = row.throughput
-    for at in answer.at_multiples:
-        for other in at.rows:
-            if other.placement == row.placement:
-                found.setdefault(other.size, other.throughput)
-    return [Timed(size=size, throughput=throughput) for size, throughput in sorted(found.items())]
+    """At its own largest size, and at multiples of none's; smallest first."""
+    return sorted((at for at in timed_points(answer) if at.placement == row.placement), key=lambda at: at.size)
 
 
 def _proven_at_multiples(answer: Answer, row: Capacity) -> set[int]:
@@ -153,11 +140,7 @@ def _proven_at_multiples(answer: Answer, row: Capacity) -> set[int]:
 def _rate(answer: Answer, row: Capacity, size: int | None = None) -> float:
     """What it is ordered by: at the nearest timed size, or at its best one without a size. The untimed come last."""
     timed = _reaching(answer, row, size).timed
-    return -1.0 if timed is None else _of(timed.throughput)
-
-
-def _of(throughput: Throughput) -> float:
-    return throughput.units_per_s if throughput.relative is None else throughput.relative
+    return -1.0 if timed is None else speed(timed.throughput)
 
 
 def _check_size(answer: Answer, size: int) -> None:

@@ -85,7 +85,12 @@ class _Answer:
         )
 
     def of(
-        self, kind: str, chosen: str | None, shares: Shares | None = None, others: Sequence[str] = (), **more: Candidate
+        self,
+        kind: str,
+        chosen: str | None,
+        shares: Shares | None = None,
+        others: Sequence[str] = (),
+        lowest: Candidate | None = None,
     ) -> Recommendation:
         """`others` are in the order in which they come next where resamples name nothing else."""
         named = [text for text in shares or () if text is not None and text != chosen]
@@ -99,7 +104,7 @@ class _Answer:
             runner_up=None if runner_up is None else self.candidate(runner_up, shares),
             persistent_bytes=self.persistent_bytes,
             notes=self.measured.frontier.notes,
-            **more,
+            lowest=lowest,
         )
 
 

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import hashlib
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from bench.records import (
     replace_text,
     write_json,
 )
+from bench.records.reading import read_mapping
 from bench.spec import SCHEMA_VERSION, SpecError, from_mapping, to_mapping
 
 FRONTIER_FILE = "frontier.json"
@@ -92,15 +92,8 @@ def read_frontier(directory: Path) -> Frontier:
 
 
 def _read_data(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DamagedStudyError(f"{path.parent}: no {FRONTIER_FILE}; {REMEDY}") from None
-    except ValueError as error:
-        raise DamagedStudyError(f"{path}: not JSON ({error}); {REMEDY}") from None
-    version = data.pop("schema_version", None) if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise DamagedStudyError(f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}; {REMEDY}")
+    data = read_mapping(path, SCHEMA_VERSION, absent=REMEDY, remedy=REMEDY)
+    del data["schema_version"]
     return data
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from bench.audit.replay import audit_replay
 from bench.audit.verdict import Verdict
 from bench.measure import MemoryReading, is_out_of_memory, measure_memory
-from bench.own.controls import seen_precision
+from bench.own.controls import named_precision
 from bench.own.kept import Kept, PythonRandom
 from bench.own.observe import Observed, observe
 from bench.own.step import OwnStep, OwnStepFunction
@@ -121,7 +121,7 @@ def check(
     others = (*state, PythonRandom())
     kept = Kept(model, optimizer, others)
     seen = observe(step, model, optimizer, [NONE.text, placement.text], device, kept)
-    named = PRECISIONS[precision or seen_precision(model, seen.autocast)]
+    named = PRECISIONS[named_precision(model, seen.autocast, precision)]
     own = OwnStep(
         step,
         model=model,

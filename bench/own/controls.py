@@ -108,6 +108,18 @@ def _switches() -> dict[str, str]:
     }
 
 
+def named_precision(model: nn.Module, autocast: torch.dtype | None, asked: str | None) -> str:
+    """The precision asked for; None takes the one that is seen.
+
+    Raises:
+        SpecError: it is none of ours, or there is no name for what is seen.
+    """
+    name = asked or seen_precision(model, autocast)
+    if name not in PRECISIONS:
+        raise SpecError(f"precision: {name!r} is not one of {', '.join(PRECISIONS)}")
+    return name
+
+
 def seen_precision(model: nn.Module, autocast: torch.dtype | None) -> str:
     """The name of the precision that weights and autocast come to.
 
@@ -121,7 +133,7 @@ def seen_precision(model: nn.Module, autocast: torch.dtype | None) -> str:
     dtypes = ", ".join(sorted(map(str, weights)))
     raise SpecError(
         f"precision: weights are {dtypes} and autocast is {autocast}, which is none of {', '.join(PRECISIONS)}; say "
-        "which of them comes nearest: measure(…, precision=…)"
+        "which of them comes nearest: precision=…"
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from bench.frontier import build_frontier, write_frontier
-from bench.own.controls import Scalar, own_controls, seen_precision
+from bench.own.controls import Scalar, named_precision, own_controls
 from bench.own.execution import print_progress, run_here
 from bench.own.kept import Kept, PythonRandom
 from bench.own.observe import observe
@@ -137,9 +137,7 @@ def measure(
     others = (*state, PythonRandom())
     kept = Kept(model, optimizer, others)
     seen = observe(step, model, optimizer, [entry.text for entry in entries], device, kept)
-    precision_name = precision or seen_precision(model, seen.autocast)
-    if precision_name not in PRECISIONS:
-        raise SpecError(f"precision: {precision_name!r} is not one of {', '.join(PRECISIONS)}")
+    precision_name = named_precision(model, seen.autocast, precision)
     all_controls = own_controls(
         name=name,
         step=step,

@@ -11,7 +11,7 @@ from torch import nn
 from bench.placement.origin import Fingerprint, Origin
 
 DIGITS = 16
-FP32, BF16_PURE = "fp32", "bf16-pure"
+BF16_PURE = "bf16-pure"
 
 
 class OtherModelWarning(UserWarning):

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.records.forecast import Forecasts, read_forecasts
 from bench.records.plan import Plans, read_plans
+from bench.records.reading import DamagedStudyError as DamagedStudyError, read_lines, read_mapping
 from bench.records.types import RECORD_KINDS, Record
 from bench.records.write import (
     LineWriter,
@@ -28,10 +29,6 @@ TELEMETRY_SUMMARY_FILE = "telemetry.json"
 TRACE_FOLDER = "trace"
 """Holds what `explain` recorded and drew: logs of steps, pictures of their memory."""
 RESTORE = "restore the file from a copy, or move the folder away and measure again"
-
-
-class DamagedStudyError(ValueError):
-    """A study directory that cannot be read: names the file, what was expected, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +58,8 @@ def slug(name: str) -> str:
 def read_study(directory: Path) -> StudySpec:
     """Raises DamagedStudyError when `study.json` is absent, unreadable or of another schema."""
     path = directory / STUDY_FILE
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DamagedStudyError(f"{directory}: no {STUDY_FILE}; this is not a study directory") from None
-    except OSError as error:
-        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
-    except (ValueError, RecursionError) as error:
-        raise DamagedStudyError(f"{path}: not JSON ({error}); {RESTORE}") from None
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise DamagedStudyError(
-            f"{path}: schema_version {version!r}, expected {SCHEMA_VERSION}; measure the study again"
-        )
+    absent, outdated = "this is not a study directory", "measure the study again"
+    data = read_mapping(path, SCHEMA_VERSION, absent=absent, remedy=RESTORE, outdated=outdated)
     try:
         study = from_mapping(StudySpec, data)
     except SpecError as error:
@@ -95,22 +81,10 @@ def read_records(directory: Path) -> Records:
     Raises:
         DamagedStudyError: the file cannot be read at all.
     """
-    path = directory / SAMPLES_FILE
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        data = b""
-    except OSError as error:
-        raise DamagedStudyError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from None
-    entries: list[Record] = []
-    damaged: list[int] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            record = parse_record(line)
-            entries.append(record) if record else damaged.append(number)
+    entries, damaged = read_lines(directory / SAMPLES_FILE, parse_record)
     return Records(
-        entries=tuple(entries),
-        damaged_lines=tuple(damaged),
+        entries=entries,
+        damaged_lines=damaged,
         telemetry_notes=_telemetry_notes(directory),
         forecasts=read_forecasts(directory),
         plans=read_plans(directory),

@@ -9,27 +9,6 @@ import re
 
 from bench.report.evidence_data import EvidenceTable
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "×": r"\ensuremath{\times}",
-    "±": r"\ensuremath{\pm}",
-    "−": r"\ensuremath{-}",
-    "≥": r"\ensuremath{\geq}",
-    "≤": r"\ensuremath{\leq}",
-}
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 
 

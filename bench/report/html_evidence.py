@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bench.frontier import OK
 from bench.frontier.types import Frontier, Trial
 from bench.placement import generators
 from bench.records import PLAIN, AuditRecord
@@ -21,7 +22,6 @@ from bench.report.quantities import (
 from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
 from bench.spec import OFF, StudySpec
 
-OK = "ok"
 Row = tuple[str, str]
 """What, and what is known of it."""
 

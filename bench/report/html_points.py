@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.frontier import OK
 from bench.frontier.types import Frontier, Trial
 from bench.records import PLAIN
 from bench.report.frontier_data import FrontierData, Panel
@@ -23,9 +24,7 @@ from bench.report.quantities import (
     time_unit,
 )
 from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
-
-OK = "ok"
-FRONTIER_MARK, KNEE_MARK = "●", "★"
+from bench.report.table import FRONTIER_MARK, KNEE_MARK
 
 
 @dataclass(frozen=True, kw_only=True)

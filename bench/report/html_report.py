@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from bench.frontier import OK
 from bench.frontier.types import Frontier
 from bench.records import AuditRecord, Records, kept_samples, read_records, replace_text
 from bench.records.timeline import Timelines, read_timelines
@@ -23,7 +24,7 @@ from bench.report.caption import caption
 from bench.report.frontier_data import frontier_data
 from bench.report.html_colours import family_looks, style_of
 from bench.report.html_evidence import as_data, evidence_of
-from bench.report.html_points import OK, Column, Point, axes_data, columns_of, points_of, search_text
+from bench.report.html_points import Column, Point, axes_data, columns_of, points_of, search_text
 from bench.report.html_timelines import category_data, origin_of, timeline_data, why_none
 from bench.report.memory_html import as_script_json
 from bench.report.names import long_names, named

@@ -6,9 +6,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.evidence_text import LATEX
-
-MORE = {
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "×": r"\ensuremath{\times}",
+    "±": r"\ensuremath{\pm}",
+    "−": r"\ensuremath{-}",
+    "≥": r"\ensuremath{\geq}",
+    "≤": r"\ensuremath{\leq}",
     "→": r"\ensuremath{\rightarrow}",
     "∗": r"\ensuremath{\ast}",
     "√": r"\ensuremath{\surd}",
@@ -56,8 +73,6 @@ def _figure(figure: FigureFile) -> str:
 
 
 def _letter(character: str) -> str:
-    if character in MORE:
-        return MORE[character]
     if character in LATEX:
         return LATEX[character]
     # T1 has Latin letters with accents; utf8 input is LaTeX's default.

@@ -25,7 +25,7 @@ def control_key(controls: Controls) -> str:
         raise ValueError("controls without facts have no key: probe the worker first")
     mapping = to_mapping(controls)
     mapping["device"]["index"] = 0  # which of several equal devices it was is no control
-    return _hashed(mapping)
+    return hashed(mapping)
 
 
 def audit_key(controls: Controls, placement: str) -> str:
@@ -41,10 +41,11 @@ def audit_key(controls: Controls, placement: str) -> str:
     del mapping["protocol"]
     mapping["device"] = {"kind": controls.device.kind, "threads": controls.device.threads}
     mapping |= {"placement": placement, "audit_version": AUDIT_VERSION}
-    return _hashed(mapping)
+    return hashed(mapping)
 
 
-def _hashed(mapping: Any) -> str:
+def hashed(mapping: Any) -> str:
+    """16 hex digits over the canonical JSON."""
     text = json.dumps(_canonical(mapping), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -159,10 +158,10 @@ def draw_batches(family: Family, model: nn.Module, workload: WorkloadSpec) -> li
     return [family.batch(model, workload, generator) for _ in range(workload.accumulation)]
 
 
-def reduced_batches(step: TrainingStep, workload: WorkloadSpec, micro_batch: int) -> list[Batch]:
-    """One micro-batch of another size for a step that is built, on its device."""
-    smaller = dataclasses.replace(workload, micro_batch=micro_batch, accumulation=1)
-    return [_place(batch, step.device, step.precision) for batch in draw_batches(step.family, step.model, smaller)]
+def batches_for(step: TrainingStep, workload: WorkloadSpec) -> list[Batch]:
+    """The micro-batches of another workload for a step that is built, on its device."""
+    drawn = draw_batches(step.family, step.model, workload)
+    return [_place(batch, step.device, step.precision) for batch in drawn]
 
 
 def _convert(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

@@ -87,10 +87,10 @@ def _planned(session: Session, size: int, request: PlanRequest) -> Plans:
 
 def _no_room(session: Session, size: int) -> str:
     """Why the planner must not time the plain step at this size; empty where it may."""
+    if session.spec.controls.device.kind != "cpu":
+        return ""
     forecast_sizes(session, [PLAIN], [size])
     plain, free = forecast_of(session, PLAIN, size), free_bytes()
-    if session.spec.controls.device.kind != "cpu" or plain is None or free is None:
-        return ""
-    if plain <= TIMED_WITHIN * free - KEPT_FREE_BYTES:
+    if plain is None or free is None or plain <= TIMED_WITHIN * free - KEPT_FREE_BYTES:
         return ""
     return f"nothing is planned: `none` would take {plain} bytes there, and this machine has {free} free"

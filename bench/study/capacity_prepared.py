@@ -17,8 +17,8 @@ from bench.capacity.store import read_answer
 from bench.spec import SpecError, from_mapping
 from bench.study.capacity import run_capacity
 from bench.study.capacity_request import CapacityRequest, resolved
+from bench.study.prepared import run_file
 from bench.study.progress import Progress
-from bench.study.worker_process import WorkerError
 
 
 def run_prepared(prepared: Path, results: Path) -> Path:
@@ -36,17 +36,10 @@ def _print(event: Progress) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) not in (1, 2):
-        print("usage: python -m bench.study.capacity_prepared FILE [RESULTS]", file=sys.stderr)
-        return 2
-    try:
-        directory = run_prepared(Path(arguments[0]), Path(arguments[1] if len(arguments) == 2 else "results"))
-    except SpecError as error:
-        print(f"bench.study.capacity_prepared: {error}", file=sys.stderr)
-        return 2
-    except WorkerError as error:
-        print(f"bench.study.capacity_prepared: {error}", file=sys.stderr)
-        return 1
+    return run_file("bench.study.capacity_prepared", arguments, run_prepared, _tell)
+
+
+def _tell(directory: Path) -> int:
     answer = read_answer(directory)
     for line in (*answer.findings, *answer.notes):
         print(line)

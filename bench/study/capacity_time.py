@@ -17,7 +17,7 @@ from bench.study.capacity_process import Heard, run_asked
 from bench.study.capacity_session import Session
 
 MODULE = "bench.worker.capacity_rounds"
-BY_ROUNDS, BY_TIME_CAP = "rounds", "time cap"
+BY_ROUNDS, BY_TIME_CAP, BY_WORKER = "rounds", "time cap", "worker"
 
 
 def time_all(session: Session) -> None:
@@ -25,7 +25,7 @@ def time_all(session: Session) -> None:
     spec = session.spec
     if not spec.rounds:
         return
-    began, forgiven = time.monotonic(), 0
+    began, forgiven, reason = time.monotonic(), 0, BY_TIME_CAP
     while True:
         points = points_to_time(spec, capacity_rows(spec, session.records))
         turns = missing_turns(spec, points, session.records)
@@ -37,10 +37,12 @@ def time_all(session: Session) -> None:
         forgiven += killed
         after = len(session.records.of(TimedSample)) + len(session.records.of(SampleFailed))
         if after == before and (not killed or forgiven > 1):
+            reason = BY_WORKER
             break
     if points:
         done = len({sample.round for sample in session.records.of(TimedSample)})
-        reason = BY_TIME_CAP if missing_turns(spec, points, session.records) else BY_ROUNDS
+        if not missing_turns(spec, points, session.records):
+            reason = BY_ROUNDS
         ends = session.records.of(TimingEnded)
         if not ends or (ends[-1].rounds, ends[-1].reason) != (done, reason):
             session.writer.write(TimingEnded, rounds=done, reason=reason)

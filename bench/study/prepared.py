@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +78,31 @@ def _print(event: Progress) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    return run_file("bench.study.prepared", arguments, run_prepared, _tell)
+
+
+def run_file(module: str, arguments: list[str], run: Callable[[Path, Path], Path], tell: Callable[[Path], int]) -> int:
+    """`python -m MODULE FILE [RESULTS]`; returns the exit code.
+
+    Args:
+        run: of the file and the results folder makes a directory; raises SpecError or WorkerError.
+        tell: prints what came out, and returns the exit code for it.
+    """
     if len(arguments) not in (1, 2):
-        print("usage: python -m bench.study.prepared FILE [RESULTS]", file=sys.stderr)
+        print(f"usage: python -m {module} FILE [RESULTS]", file=sys.stderr)
         return 2
     try:
-        directory = run_prepared(Path(arguments[0]), Path(arguments[1] if len(arguments) == 2 else "results"))
+        directory = run(Path(arguments[0]), Path(arguments[1] if len(arguments) == 2 else "results"))
     except SpecError as error:
-        print(f"bench.study.prepared: {error}", file=sys.stderr)
+        print(f"{module}: {error}", file=sys.stderr)
         return 2
     except WorkerError as error:
-        print(f"bench.study.prepared: {error}", file=sys.stderr)
+        print(f"{module}: {error}", file=sys.stderr)
         return 1
+    return tell(directory)
+
+
+def _tell(directory: Path) -> int:
     failed = {record.placement for record in read_records(directory).of(OutcomeRecord)}
     print(f"{directory}: measured" + (f", {len(failed)} placements are not scored" if failed else ""))
     return 1 if failed else 0

@@ -94,8 +94,8 @@ def reaching_content(
 
 
 def id_of(answer: Answer, placement: str) -> str:
-    """The short id that the spec has for it; its text where a twin came in later."""
-    return next((entry.id for entry in answer.spec.placements if entry.text == placement), placement[:100])
+    """The short id that the spec has for it."""
+    return next(entry.id for entry in answer.spec.placements if entry.text == placement)
 
 
 def _params(answer: Answer) -> dict[str, object]:

@@ -19,7 +19,7 @@ from bench.capacity.reading import (
 )
 from bench.capacity.types import ASKED, AT_BOUND, MICRO_BATCH, Answer, Capacity, Throughput
 from bench.records import PLAIN
-from bench.track.markdown import code, escape
+from bench.track.markdown import code, cut, escape
 
 MIB = 2**20
 MAX_REASON = 2000
@@ -48,7 +48,7 @@ def describe_capacity(answer: Answer, directory_name: str, links: Sequence[str],
     lines += _listed("Notes", answer.notes)
     lines += ["", "To reproduce:", "", code(reproducing(answer)), "", "To publish again from the directory:", ""]
     lines += [code(f"python -m bench publish {shlex.quote('study=' + ' '.join(directory_name.split()))}")]
-    return _cut(lines, limit)
+    return cut(lines, limit, REST)
 
 
 def describe_reaching(row: Capacity, answer: Answer, directory_name: str) -> str:
@@ -88,7 +88,7 @@ def describe_reaching(row: Capacity, answer: Answer, directory_name: str) -> str
 
 
 def reproducing(answer: Answer) -> str:
-    """The command that asks the same again; all controls are in the artifact `capacity.json`."""
+    """The command that asks the same of the model with its default controls; all controls are in `capacity.json`."""
     spec = answer.spec
     options = [f"model={spec.controls.model.name}", f"axis={spec.axis.name}", f"precision={spec.controls.precision}"]
     if spec.controls.model.name == "custom":
@@ -100,6 +100,9 @@ def reproducing(answer: Answer) -> str:
         options.append(f"headroom={100 * spec.headroom:g}%")
     if spec.keep != MICRO_BATCH:
         options.append(f"keep={spec.keep}")
+    if spec.evaluation:
+        options.append("evaluation=true")
+    options.append(f"multiple={spec.axis.multiple}")
     return "python -m bench capacity " + " ".join(shlex.quote(" ".join(option.split())) for option in options)
 
 
@@ -144,21 +147,6 @@ def _without(answer: Answer) -> list[str]:
 
 def _listed(title: str, texts: Sequence[str]) -> list[str]:
     return ["", f"{title}:", "", *(f"- {escape(text, limit=None)}" for text in texts)] if texts else []
-
-
-def _cut(lines: Sequence[str], limit: int) -> str:
-    """Whole lines that fit; what is left out is said."""
-    text = "\n".join(lines)
-    if len(text) <= limit:
-        return text
-    taken: list[str] = []
-    room = limit - len(REST)
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        taken.append(line)
-    return "\n".join(taken) + REST
 
 
 def _next(row: Capacity) -> str:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.compare.types import ABSOLUTE, SCALES, AtBudget, Comparison, Pairing
-from bench.records import slug
 from bench.track.connect import open_client
 from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, option_params, short_name, storable
 from bench.track.errors import TrackError
+from bench.track.experiment import live_experiment
+from bench.track.family import PUBLISH_WAIT_S
 from bench.track.lock import exclusive
-from bench.track.markdown import escape, figure
+from bench.track.markdown import cut, escape, figure
 from bench.track.secrets import without_password
 from bench.track.sync import fill, find_runs, keep_or_create
 from bench.track.tags import KIND, NOTE, PROGRAM, SOURCE
@@ -29,13 +30,10 @@ if TYPE_CHECKING:
 EXPERIMENT = "comparisons"
 COMPARISON_IDENTITY = "boundary_bench.comparison"
 COMPARISON_KIND = "comparison"
-EXPERIMENT_TAGS = {
-    "mlflow.experimentKind": "custom_model_development",
-    NOTE: "Comparisons of studies, a run each. The studies themselves are in the experiments of their models.",
-}
+ABOUT = "Comparisons of studies, a run each. The studies themselves are in the experiments of their models."
 FILES = ("comparison.json", "comparison.csv")
 FIGURES = ("plots/frontiers.png", "plots/ratios.png")
-PUBLISH_WAIT_S = 30.0
+REST = "\n\nThe rest is in the artifact `comparison.csv`."
 MIB = 2**20
 
 
@@ -68,7 +66,8 @@ def publish_comparison(
             open_client(tracking_uri) as client,
         ):
             # results/comparisons/<name>: artifacts lie beside those of studies.
-            experiment_id = _experiment(client, artifact_root(tracking_uri, directory.parents[1]))
+            artifacts = artifact_root(tracking_uri, directory.parents[1])
+            experiment_id = str(live_experiment(client, EXPERIMENT, artifacts, ABOUT).experiment_id)
             run, changed = _publish(client, experiment_id, directory, comparison, studies)
     except TrackError as error:
         raise TrackError(
@@ -136,7 +135,7 @@ def describe_comparison(comparison: Comparison, files: dict[str, Path], run_id: 
         parts += ["", f"What differs: {differing}."]
     if comparison.notes:
         parts += ["", "Notes:", "", *(f"- {escape(note, limit=None)}" for note in comparison.notes)]
-    return _cut(parts, limit)
+    return cut(parts, limit, REST)
 
 
 def _budget_table(pairing: Pairing) -> list[str]:
@@ -156,22 +155,6 @@ def _budget(row: AtBudget, scale: str) -> str:
         return f"{scale}: any memory"
     size = f" ({row.budget / MIB:.0f} MiB)" if scale == ABSOLUTE else ""
     return f"{scale}: {100 * row.share:g} % of none{size}"
-
-
-def _cut(parts: Sequence[str], limit: int) -> str:
-    """Whole lines that fit; what is left out is said."""
-    more = "\n\nThe rest is in the artifact `comparison.csv`."
-    text = "\n".join(parts)
-    if len(text) <= limit:
-        return text
-    taken: list[str] = []
-    room = limit - len(more)
-    for part in parts:
-        room -= len(part) + 1
-        if room < 0:
-            break
-        taken.append(part)
-    return "\n".join(taken) + more
 
 
 def _params(comparison: Comparison) -> dict[str, object]:
@@ -224,7 +207,7 @@ def _files(directory: Path) -> dict[str, Path]:
 def _span(directory: Path, studies: Sequence[Path | None]) -> Span:
     """When the studies were measured, so that the same comparison is the same run whenever it is made; that of its
     folder where none of them is here."""
-    spans = [read_times(study).study for study in studies if study is not None] or [read_times(directory).study]
+    spans = [read_times(study).whole for study in studies if study is not None] or [read_times(directory).whole]
     return Span(start_ms=min(span.start_ms for span in spans), end_ms=max(span.end_ms for span in spans))
 
 
@@ -253,25 +236,3 @@ def _kept_span(run: Run, span: Span, studies: Sequence[Path | None]) -> Span:
     if any(study is not None for study in studies) or run.info.end_time is None:
         return span
     return Span(start_ms=run.info.start_time, end_ms=run.info.end_time)
-
-
-def _experiment(client: MlflowClient, artifacts: Path | None) -> str:
-    from mlflow.exceptions import MlflowException
-
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    if experiment is None:
-        location = None if artifacts is None else (artifacts / slug(EXPERIMENT)).as_uri()
-        try:
-            return str(client.create_experiment(EXPERIMENT, artifact_location=location, tags=EXPERIMENT_TAGS))
-        except MlflowException:
-            # Another writer may have been first.
-            experiment = client.get_experiment_by_name(EXPERIMENT)
-            if experiment is None:
-                raise
-    if experiment.lifecycle_stage != "active":
-        raise TrackError(
-            f"experiment {EXPERIMENT!r} was deleted there; bring it back with "
-            f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`, or delete it for good with "
-            "`mlflow gc`"
-        )
-    return str(experiment.experiment_id)

@@ -30,8 +30,19 @@ def experiment_name(model: str, device: str) -> str:
 
 
 def find_or_create(client: MlflowClient, name: str, artifacts: Path | None) -> str:
-    """Id of the experiment, which has the saved view; a new one keeps its artifacts in a folder of its own under
-    `artifacts`.
+    """Id of the experiment of a model and device, which has the saved view.
+
+    Raises:
+        TrackError: as `live_experiment` does.
+    """
+    experiment = live_experiment(client, name, artifacts, ABOUT)
+    identifier = str(experiment.experiment_id)
+    _put_view(client, experiment, identifier)
+    return identifier
+
+
+def live_experiment(client: MlflowClient, name: str, artifacts: Path | None, about: str) -> Experiment:
+    """The experiment; a new one keeps its artifacts in a folder of its own under `artifacts`.
 
     Raises:
         TrackError: an experiment of that name is in MLflow's bin.
@@ -42,16 +53,20 @@ def find_or_create(client: MlflowClient, name: str, artifacts: Path | None) -> s
     if experiment is None:
         location = None if artifacts is None else (artifacts / slug(name)).as_uri()
         try:
-            identifier = client.create_experiment(name, artifact_location=location, tags=KIND_TAG | {NOTE: ABOUT})
+            identifier = client.create_experiment(name, artifact_location=location, tags=KIND_TAG | {NOTE: about})
             experiment = client.get_experiment(identifier)
         except MlflowException:
             # Another writer may have been first.
             experiment = client.get_experiment_by_name(name)
             if experiment is None:
                 raise
-    identifier = _live_id(experiment)
-    _put_view(client, experiment, identifier)
-    return identifier
+    if experiment.lifecycle_stage != "active":
+        raise TrackError(
+            f"experiment {experiment.name!r} was deleted there; bring it back with "
+            f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`, or delete it for good with "
+            "`mlflow gc`"
+        )
+    return experiment
 
 
 def _put_view(client: MlflowClient, experiment: Experiment, identifier: str) -> None:
@@ -61,7 +76,7 @@ def _put_view(client: MlflowClient, experiment: Experiment, identifier: str) -> 
         tags[NOTE] = _description(identifier)
     for name, value in tags.items():
         if experiment.tags.get(name) != value:
-            _set_tag(client, identifier, name, value)
+            set_tag(client, identifier, name, value)
 
 
 def _description(identifier: str) -> str:
@@ -69,7 +84,7 @@ def _description(identifier: str) -> str:
     return f"{ABOUT} Open them [as charts]({charts}) (step time against peak memory) or [as a table]({table})."
 
 
-def _set_tag(client: MlflowClient, identifier: str, name: str, value: str) -> None:
+def set_tag(client: MlflowClient, identifier: str, name: str, value: str) -> None:
     from mlflow.exceptions import MlflowException
 
     try:
@@ -78,16 +93,6 @@ def _set_tag(client: MlflowClient, identifier: str, name: str, value: str) -> No
         # Of two writers that add the same tag at once, a database refuses one.
         if client.get_experiment(identifier).tags.get(name) != value:
             raise
-
-
-def _live_id(experiment: Experiment) -> str:
-    identifier = str(experiment.experiment_id)
-    if experiment.lifecycle_stage != "active":
-        raise TrackError(
-            f"experiment {experiment.name!r} was deleted there; bring it back with "
-            f"`mlflow experiments restore --experiment-id {identifier}`, or delete it for good with `mlflow gc`"
-        )
-    return identifier
 
 
 def _part(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import quote
 
 MAX_SHOWN = 120
@@ -37,3 +38,18 @@ def figure(alternative: str, artifact: str, run_id: str) -> str:
 
 def link(text: str, address: str) -> str:
     return f"[{escape(text)}]({address})"
+
+
+def cut(lines: Sequence[str], limit: int, rest: str) -> str:
+    """The whole lines that fit `limit` characters, and `rest` where any are left out."""
+    text = "\n".join(lines)
+    if len(text) <= limit:
+        return text
+    taken: list[str] = []
+    room = limit - len(rest)
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        taken.append(line)
+    return "\n".join(taken) + rest

@@ -25,7 +25,7 @@ from bench.track.tags import (
     STUDY_IDENTITY,
     TWIN_OF,
 )
-from bench.track.times import StudyTimes
+from bench.track.times import Times
 
 MIB = 2**20
 EVIDENCE_FILE = "audit.json"
@@ -36,7 +36,7 @@ def placement_content(
     trial: Trial,
     study: StudySpec,
     frontier: Frontier,
-    times: StudyTimes,
+    times: Times,
     *,
     identity: str,
     parent_run_id: str,
@@ -52,7 +52,7 @@ def placement_content(
     commit = study.recorded.get("git_commit", "")
     return RunContent(
         name=short_name(trial.placement, trial.id),
-        span=times.placements.get(trial.placement, times.study),
+        span=times.placements.get(trial.placement, times.whole),
         status="FINISHED" if trial.outcome == "ok" else "FAILED",
         identity={STUDY_IDENTITY: identity, KIND: PLACEMENT_KIND, PLACEMENT_ID: trial.id},
         params=controls | shape_of_placement(trial.placement) | {"placement": placement, "placement_id": trial.id},

@@ -14,7 +14,7 @@ from bench.track.content import MAX_TAG_VALUE, RunContent, fitted, measured, opt
 from bench.track.description import describe, is_complete
 from bench.track.markdown import figure, link
 from bench.track.tags import KIND, NOTE, PENDING, PROGRAM, SOURCE, SOURCE_COMMIT, STUDY_IDENTITY, STUDY_KIND
-from bench.track.times import StudyTimes
+from bench.track.times import Times
 from bench.track.view import view_link
 
 STUDY_FILES = (
@@ -40,7 +40,7 @@ def study_content(
     directory: Path,
     study: StudySpec,
     frontier: Frontier,
-    times: StudyTimes,
+    times: Times,
     *,
     identity: str,
     experiment_id: str,
@@ -63,7 +63,7 @@ def study_content(
             texts |= more
     return RunContent(
         name=short_name(frontier.study, frontier.key),
-        span=times.study,
+        span=times.whole,
         status="FINISHED" if complete else "FAILED",
         identity={STUDY_IDENTITY: identity, KIND: STUDY_KIND},
         params=params,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
+from typing import Any
 
 SHARED_VIEW = "mlflow.sharedViewState."
 """Prefix of the tag; the rest is the key of the view."""
@@ -25,7 +27,7 @@ MAX_RUNS = 100
 
 
 def view_state() -> str:
-    """JSON as MLflow 3 reads it; what is not named here keeps MLflow's default."""
+    """Of studies."""
     section = "boundary-bench"
     card = {"metricSectionId": section, "deleted": False, "isGenerated": False, "runsCountToCompare": MAX_RUNS}
     scatter = card | {
@@ -41,25 +43,35 @@ def view_state() -> str:
         "selectedMetrics": [PEAK, STEP_TIME],
         "showAllRuns": True,
     }
+    return state_of(PEAK, COLUMNS, [scatter, parallel], section, SECTION)
+
+
+def state_of(order_by: str, columns: Sequence[tuple[str, str]], charts: Sequence[Any], section: str, title: str) -> str:
+    """JSON as MLflow 3 reads it; what is not named here keeps MLflow's default.
+
+    Args:
+        order_by: a metric: MLflow then shows runs flat. Under their parents they are folded, and no chart has them.
+        columns: (`tags`, `metrics` or `params`, name).
+        section: id of the one section that holds the charts.
+    """
     state = {
-        # Ordered by a metric, MLflow shows runs flat. Under their studies they are folded, and no chart has them.
-        "orderByKey": f"metrics.`{PEAK}`",
+        "orderByKey": f"metrics.`{order_by}`",
         "orderByAsc": False,
-        "selectedColumns": [f"{kind}.`{name}`" for kind, name in COLUMNS],
+        "selectedColumns": [f"{kind}.`{name}`" for kind, name in columns],
         "runsHiddenMode": "SHOW_ALL",
         "isAccordionReordered": True,
-        "compareRunCharts": [scatter, parallel],
-        "compareRunSections": [{"uuid": section, "name": SECTION, "display": True, "isReordered": True}],
+        "compareRunCharts": list(charts),
+        "compareRunSections": [{"uuid": section, "name": title, "display": True, "isReordered": True}],
     }
     return json.dumps(state, separators=(",", ":"))
 
 
-def view_key() -> str:
-    """As MLflow makes it: the same state has the same key, and another version of this file another one."""
-    return hashlib.sha256(view_state().encode()).hexdigest()
+def view_key(state: str | None = None) -> str:
+    """As MLflow makes it: the same state has the same key, by default that of studies."""
+    return hashlib.sha256((state or view_state()).encode()).hexdigest()
 
 
-def view_link(experiment_id: str, *, charts: bool) -> str:
+def view_link(experiment_id: str, *, charts: bool, state: str | None = None) -> str:
     """Address of the view inside MLflow's UI: relative, so it holds whatever the server is called."""
     mode = "CHART" if charts else "TABLE"
-    return f"#/experiments/{experiment_id}/runs?viewStateShareKey={view_key()}&compareRunsMode={mode}"
+    return f"#/experiments/{experiment_id}/runs?viewStateShareKey={view_key(state)}&compareRunsMode={mode}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from bench.audit.verdict import Verdict
 from bench.measure import is_out_of_memory, raise_memory_limit
 from bench.spec import Controls
 from bench.step import TrainingStep
-from bench.step.build import reduced_batches
+from bench.step.build import batches_for
 from bench.step.state import state_bytes
 from bench.worker.bench import Bench
 
@@ -91,7 +92,7 @@ class Auditing:
         if size == whole.micro_batch or not isinstance(self._bench.step, TrainingStep):
             return
         step = self._bench.step
-        step.batches = reduced_batches(step, whole, size)
+        step.batches = batches_for(step, dataclasses.replace(whole, micro_batch=size, accumulation=1))
         self._note = (
             f"audited with one micro-batch of {size}, since {self._too_large} at {whole.micro_batch}"
             + (f" × {whole.accumulation}" if whole.accumulation > 1 else "")

@@ -7,9 +7,8 @@ answers in lines: the stage that it enters, and at last the probe.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -63,12 +62,10 @@ class Found:
     num_samples: int | None = None
     batch_digest: str | None = None
     applied: str | None = None
-    wall_s: float | None = field(default=None, repr=False)
 
 
 def probe(request: ProbeRequest, lines: Lines) -> None:
     """Tells what was found, whatever that is."""
-    began = time.monotonic()
     found = Found()
     try:
         device = set_up_process(request.controls)
@@ -77,7 +74,6 @@ def probe(request: ProbeRequest, lines: Lines) -> None:
         found.outcome, found.reason = _outcome(error)
         found.peak_allocated_bytes = found.peak_reserved_bytes = found.peak_phase = None
     found.stage = lines.stage
-    found.wall_s = round(time.monotonic() - began, 3)
     lines.tell("probe", vars(found))
 
 

@@ -38,18 +38,18 @@ class ForecastRequest:
 def forecast(request: ForecastRequest, lines: Lines) -> None:
     for at in request.sizes:
         try:
-            peaks, missing, notes = _at_size(request, at)
+            peaks, missing = _at_size(request, at)
         except (Exception, SystemExit) as error:  # the model's code ran, or has no such size
-            peaks, missing, notes = {}, dict.fromkeys(request.wanted, outcome_of(error)[1]), ()
-        lines.tell("forecast", {"size": at.size, "peaks": peaks, "missing": missing, "notes": list(notes)})
+            peaks, missing = {}, dict.fromkeys(request.wanted, outcome_of(error)[1])
+        lines.tell("forecast", {"size": at.size, "peaks": peaks, "missing": missing})
 
 
-def _at_size(request: ForecastRequest, at: AtSize) -> tuple[dict[str, int], dict[str, str], tuple[str, ...]]:
+def _at_size(request: ForecastRequest, at: AtSize) -> tuple[dict[str, int], dict[str, str]]:
     """By the text of the entry."""
     model = fake_model(at.controls)
     wanted = [entry for entry in request.entries if entry.text in request.wanted]
     if model.forecaster is None:
-        return {}, dict.fromkeys(request.wanted, model.problem), ()
+        return {}, dict.fromkeys(request.wanted, model.problem)
     texts = {entry.text: _text_at(request, entry, model.chains) for entry in wanted}
     units = sorted({u for text in texts.values() for region in parse_placement(text).regions for u in region.units})
     found = Forecasting(model.forecaster(units)).forecast(list(dict.fromkeys(texts.values())), FAST)
@@ -57,7 +57,7 @@ def _at_size(request: ForecastRequest, at: AtSize) -> tuple[dict[str, int], dict
         asked: found.placements[text].peak_allocated_bytes for asked, text in texts.items() if text in found.placements
     }
     missing = {asked: found.missing.get(text, "") for asked, text in texts.items() if text not in found.placements}
-    return peaks, missing, model.notes()
+    return peaks, missing
 
 
 def _text_at(request: ForecastRequest, entry: PlacementEntry, chains: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from bench.capacity.placing import placement_at
+from bench.capacity.types import DOES_NOT_FIT
 from bench.measure import allocator_state, has_settled, is_out_of_memory, time_steps
 from bench.spec import Controls, PlacementEntry
 from bench.worker.bench import Bench
@@ -88,7 +89,6 @@ class _Timing:
             for position, index in enumerate(asked.order):
                 if index not in self._failed:
                     self._sample(index, asked.round, asked.first_position + position)
-            self._lines.tell("round", asked.round)
             longest_s = max(longest_s, time.monotonic() - round_began)
             cap_s = self._request.cap_s
             if cap_s is not None and time.monotonic() - began + longest_s > cap_s:
@@ -156,6 +156,7 @@ class _Timing:
             return False
         point = self._request.points[index]
         if self._at is None or point.size != self._request.points[self._at].size:
+            self._at = None  # until it has them: drawing may fail
             swap_batches(self._step, point.controls.workload)
             if self._device.type == "cuda":  # blocks cut for one size are in the way of another
                 gc.collect()
@@ -171,8 +172,8 @@ class _Timing:
             work()
             return
         except (Exception, SystemExit) as error:
-            outcome = "does-not-fit" if is_out_of_memory(error) else outcome_of(error)[0]
-            told = {"outcome": outcome, "reason": outcome_of(error)[1]}
+            outcome, reason = outcome_of(error)
+            told = {"outcome": DOES_NOT_FIT if is_out_of_memory(error) else outcome, "reason": reason}
         self._failed.add(index)
         self._lines.tell("failed", {"placement": point.entry.text, "size": point.size, **told})
         self._bench.recover()

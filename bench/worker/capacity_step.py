@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from bench.spec import Controls, SpecError, WorkloadSpec
 from bench.step import TrainingStep, build_training_step, digest_of
-from bench.step.build import draw_batches
+from bench.step.build import batches_for, draw_batches
 from bench.step.family import Batch, Family
 from bench.worker.capacity_lines import Lines
 
@@ -48,8 +47,7 @@ def build_step(controls: Controls, device: torch.device, lines: Lines) -> Traini
 def swap_batches(step: TrainingStep, workload: WorkloadSpec) -> None:
     """Gives the step the batches of another workload, drawn and placed as `build_training_step` does it."""
     step.batches = []  # the old ones go before the new ones come
-    batches = draw_batches(step.family, step.model, workload)
-    step.batches = [_placed(batch, step) for batch in batches]
+    step.batches = batches_for(step, workload)
     step.batch_digest = digest_of(step.batches)
 
 
@@ -89,15 +87,3 @@ def evaluate(step: TrainingStep) -> None:
 
 def _first_tensor(batch: Batch) -> torch.Tensor:
     return next(leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim())
-
-
-def _placed(batch: Batch, step: TrainingStep) -> Batch:
-    """On the step's device, floating-point inputs in the dtype of its weights."""
-
-    def move(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        return value.to(step.device, step.precision.weights if value.is_floating_point() else value.dtype)
-
-    moved: Batch = tree_map(move, batch)
-    return moved

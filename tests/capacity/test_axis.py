@@ -132,6 +132,16 @@ def test_the_key_leaves_out_the_searched_option_alone() -> None:
         assert key(GPT2, **changed) != key(GPT2)
 
 
+def test_a_whole_number_and_the_same_number_with_a_point_are_one_key() -> None:
+    pointed, whole = (
+        dataclasses.replace(
+            GPT2, model=dataclasses.replace(GPT2.model, settings={**GPT2.model.settings, "dropout": dropout})
+        )
+        for dropout in (0.0, 0)
+    )
+    assert key(pointed) == key(whole)
+
+
 def test_with_the_global_batch_kept_the_product_is_in_the_key_and_its_factors_are_not() -> None:
     kept = key(GPT2, keep=GLOBAL_BATCH)
     assert key(with_workload(micro_batch=12, accumulation=2), keep=GLOBAL_BATCH) == kept

@@ -136,3 +136,12 @@ def test_a_wrong_request_exits_2_and_writes_nothing(
     assert main(["export", *options, f"results={STORED}", f"folder={folder}"]) == 2
     assert said in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_a_damaged_study_leaves_no_settings_of_the_others(folder: Path) -> None:
+    sound = write_measured(folder / "results", measured(seed=1))
+    damaged = folder / "results" / "damaged-00000000"
+    damaged.mkdir()
+    (damaged / "study.json").write_text("{")
+    assert main(["export", f"studies=[{sound.name},{damaged.name}]", "format=megatron"]) == 2
+    assert not list((folder / "results").rglob("settings-*.txt"))

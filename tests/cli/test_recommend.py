@@ -85,6 +85,7 @@ def test_where_there_is_no_answer_nothing_is_saved(
         (["card=1MiB"], "no more than the context"),
         (["context=1MiB"], "say card=24GB as well"),
         (["format=deepspeed"], "none of transformers, torchtitan, megatron"),
+        (["format=[torchtitan,megatron]"], "none of transformers, torchtitan, megatron"),
         (["study=t5"], "no study 't5'"),
         (["save=nowhere/placement.json"], "does not exist"),
     ],

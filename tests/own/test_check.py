@@ -13,6 +13,7 @@ from bench import Placement, PlacementError, check
 from bench.placement import Origin
 from bench.placement.errors import UnsupportedPlacementError
 from bench.placement.fingerprint import fingerprint_of
+from bench.spec import SpecError
 
 Step = Callable[[], torch.Tensor]
 
@@ -117,3 +118,9 @@ def test_what_cannot_be_checked_is_refused() -> None:
     model.gradient_checkpointing = True
     with pytest.raises(UnsupportedPlacementError, match="turn it off"):
         check(model, "blocks.0..3:each", step, optimizer=optimizer)
+
+
+def test_a_precision_that_is_none_of_ours_is_refused() -> None:
+    model, optimizer, step, batch = trained()
+    with pytest.raises(SpecError, match="precision: 'bf16' is not one of fp32"):
+        check(model, "blocks.0..3:each", step, optimizer=optimizer, batch=batch, precision="bf16")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.capacity.types import Answer
-from bench.track import TrackError, UnfitStudyError, default_tracking_uri
+from bench.track import Published, TrackError, UnfitStudyError, default_tracking_uri
 from bench.track.capacity_note import describe_capacity, reproducing
-from bench.track.capacity_run import PublishedCapacity, publish_capacity
+from bench.track.capacity_run import publish_capacity
 from bench.track.capacity_view import capacity_view_link, capacity_view_state
 from tests.report.capacity_examples import (
     ALL,
@@ -30,12 +30,12 @@ INVALID = {WRONG: Reach(largest=None, next_size=None, valid=False)}
 
 
 @pytest.fixture
-def told(results: Path) -> PublishedCapacity:
+def told(results: Path) -> Published:
     directory, answer = write_capacity(results, FOUR | INVALID)
     return publish_capacity(directory, answer, default_tracking_uri(results))
 
 
-def children(told: PublishedCapacity) -> dict[str, object]:
+def children(told: Published) -> dict[str, object]:
     """Placement → run."""
     runs = client_of(told.tracking_uri).search_runs(
         [told.experiment_id], f"tags.`mlflow.parentRunId` = '{told.parent_run_id}'", max_results=1000
@@ -43,7 +43,7 @@ def children(told: PublishedCapacity) -> dict[str, object]:
     return {run.data.params["placement"]: run for run in runs}
 
 
-def test_it_is_a_run_with_one_a_placement_in_the_experiment_of_model_and_device(told: PublishedCapacity) -> None:
+def test_it_is_a_run_with_one_a_placement_in_the_experiment_of_model_and_device(told: Published) -> None:
     run = client_of(told.tracking_uri).get_run(told.parent_run_id)
     assert told.experiment_name == "gpt2/AMD EPYC 7763"
     assert run.info.run_name == run.data.tags["capacity"]
@@ -52,7 +52,7 @@ def test_it_is_a_run_with_one_a_placement_in_the_experiment_of_model_and_device(
     assert set(children(told)) == {PLAIN, MLPS, BLOCKS, ALL, WRONG}
 
 
-def test_what_was_asked_is_params_and_what_grows_is_none(told: PublishedCapacity) -> None:
+def test_what_was_asked_is_params_and_what_grows_is_none(told: Published) -> None:
     params = client_of(told.tracking_uri).get_run(told.parent_run_id).data.params
     assert params["capacity.axis"] == "micro-batch"
     assert params["capacity.limit_bytes"] == str(LIMIT)
@@ -61,7 +61,7 @@ def test_what_was_asked_is_params_and_what_grows_is_none(told: PublishedCapacity
     assert "workload.micro_batch" not in children(told)[BLOCKS].data.params  # type: ignore[attr-defined]
 
 
-def test_sizes_and_throughput_of_a_placement_are_metrics(told: PublishedCapacity) -> None:
+def test_sizes_and_throughput_of_a_placement_are_metrics(told: Published) -> None:
     run = children(told)[BLOCKS]
     metrics = run.data.metrics  # type: ignore[attr-defined]
     assert (metrics["capacity/largest"], metrics["capacity/times_none"]) == (16, 4)
@@ -73,7 +73,7 @@ def test_sizes_and_throughput_of_a_placement_are_metrics(told: PublishedCapacity
     assert run.data.tags["on_frontier"] == "true"  # type: ignore[attr-defined]
 
 
-def test_a_placement_without_a_size_has_its_reason_and_no_metric(told: PublishedCapacity) -> None:
+def test_a_placement_without_a_size_has_its_reason_and_no_metric(told: Published) -> None:
     run = children(told)[WRONG]
     assert run.info.status == "FAILED"  # type: ignore[attr-defined]
     assert run.data.metrics == {}  # type: ignore[attr-defined]
@@ -81,26 +81,26 @@ def test_a_placement_without_a_size_has_its_reason_and_no_metric(told: Published
     assert "gradients of transformer.wte differ" in run.data.tags["reason"]  # type: ignore[attr-defined]
 
 
-def test_the_parent_says_what_is_best_at_each_multiple(told: PublishedCapacity) -> None:
+def test_the_parent_says_what_is_best_at_each_multiple(told: Published) -> None:
     metrics = client_of(told.tracking_uri).get_run(told.parent_run_id).data.metrics
     assert metrics["throughput/relative_at_4x"] == pytest.approx(0.88, rel=0.005)
     assert (metrics["capacity/none_largest"], metrics["capacity/largest"]) == (4, 16)
     assert (metrics["placements/reached"], metrics["placements/without_size"]) == (4, 1)
 
 
-def test_no_metric_has_a_name_that_a_studys_scatter_is_drawn_of(told: PublishedCapacity) -> None:
+def test_no_metric_has_a_name_that_a_studys_scatter_is_drawn_of(told: Published) -> None:
     # The saved view of the experiment draws step time against peak: sizes that differ do not belong there.
     for run in children(told).values():
         assert not {"time/step_time_ms", "memory/peak_allocated_mib"} & set(run.data.metrics)  # type: ignore[attr-defined]
 
 
-def test_figures_tables_and_records_are_artifacts(told: PublishedCapacity) -> None:
+def test_figures_tables_and_records_are_artifacts(told: Published) -> None:
     run = client_of(told.tracking_uri).get_run(told.parent_run_id)
     for name in ("capacity.json", "answer.json", "answer.csv", "answer.md", "probes.jsonl", "plots/sizes.svg"):
         assert artifact_path(run, name).stat().st_size > 0
 
 
-def test_the_description_shows_sizes_figures_findings_and_how_to_ask_again(told: PublishedCapacity) -> None:
+def test_the_description_shows_sizes_figures_findings_and_how_to_ask_again(told: Published) -> None:
     note = client_of(told.tracking_uri).get_run(told.parent_run_id).data.tags["mlflow.note.content"]
     assert "| transformer.h.0..10:each | 16 |" in note
     assert f"get-artifact?path=plots%2Fthroughput.png&run_uuid={told.parent_run_id}" in note
@@ -110,7 +110,7 @@ def test_the_description_shows_sizes_figures_findings_and_how_to_ask_again(told:
     assert "python -m bench publish study=gpt2-capacity-" in note
 
 
-def test_the_experiment_holds_the_view_that_the_run_links_to(told: PublishedCapacity) -> None:
+def test_the_experiment_holds_the_view_that_the_run_links_to(told: Published) -> None:
     tags = client_of(told.tracking_uri).get_experiment(told.experiment_id).tags
     assert capacity_view_state() in tags.values()
     note = client_of(told.tracking_uri).get_run(told.parent_run_id).data.tags["mlflow.note.content"]
@@ -188,6 +188,8 @@ def test_a_description_that_is_too_long_says_where_the_rest_is() -> None:
         ({}, "limit=4096MiB"),
         ({"limit_bytes": LIMIT + 1}, f"limit={LIMIT + 1}"),
         ({"headroom": 0.05}, "headroom=5%"),
+        ({"evaluation": True}, "evaluation=true"),
+        ({}, "multiple=1"),
     ],
 )
 def test_the_command_asks_for_the_same_limit(fields: dict[str, float], said: str) -> None:

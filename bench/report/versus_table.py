@@ -23,7 +23,7 @@ from bench.stats.verdict import FASTER, SAME
 
 CSV_FILE = "versus.csv"
 _PEERS_SHOWN = 3
-EVERYDAY = re.compile(r"(transformers-)?every-\d+|chen-sqrt")
+EVERYDAY = re.compile(r"(transformers-)?every-(block|\d+)|chen-sqrt")
 """Peers' labels: every k-th block, and the square root of Chen et al."""
 
 

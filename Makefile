@@ -12,11 +12,17 @@ LIMIT ?=
 PORT ?= 5000
 JOBS ?= 2
 
+TARGETS := help setup sweep plan capacity forecast explain ui plots compare test check lint device-check clean
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep plan capacity forecast explain ui plots compare test check lint device-check clean
+.PHONY: $(TARGETS)
 
 INSTALLED := .venv/.installed
 BENCH := .venv/bin/python -m bench
+# `make sweep gpt2-tiny` would measure the default model, and only then say that there is no gpt2-tiny to make.
+STRAY := $(filter-out $(TARGETS) $(INSTALLED),$(MAKECMDGOALS))
+ifneq ($(STRAY),)
+$(error no target '$(STRAY)'; a model is named by MODEL=$(firstword $(STRAY)), and `make help` lists the targets)
+endif
 # The first Python on the PATH that is new enough to make .venv with.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)

@@ -42,7 +42,7 @@ def gap_points(trials: Iterable[Trial], reference: str | None) -> list[GapPoint]
         elif interval is None:
             continue
         else:
-            width = max(interval.high - trial.time_ratio, trial.time_ratio - interval.low)
+            width = interval.arm(trial.time_ratio)
         points.append(GapPoint(time_ratio=trial.time_ratio, half_width=width, peak_bytes=trial.peak_allocated_bytes))
     return points
 

@@ -11,7 +11,7 @@ from bench.frontier.plan_notes import plan_notes
 from bench.frontier.plausibility import implausible
 from bench.frontier.series import reference_drift
 from bench.frontier.trials import OK, PENDING
-from bench.frontier.types import MemoryReference, Trial
+from bench.frontier.types import MemoryReference, Trial, relative_width
 from bench.frontier.words import NUM_NAMED, count, names
 from bench.records import PLAIN, TIME_CAP, MemorySample, OutcomeRecord, Records, RoundDiscarded, Stopped, kept_samples
 from bench.spec import StudySpec
@@ -101,7 +101,11 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     num_executions, num_capped = (len({stop.execution for stop in group}) for group in (stops, capped))
     where = "" if num_executions == 1 else f" in {num_capped} of {num_executions} executions"
     reached = f"time cap reached{where} after {rounds} {'round' if rounds == '1' else 'rounds'}"
-    widths = {trial.placement: _half_width(trial) for trial in trials if trial.outcome == OK}
+    widths = {
+        trial.placement: relative_width(trial.time_ratio, trial.time_ratio_interval)
+        for trial in trials
+        if trial.outcome == OK
+    }
     widths.pop(reference or "", None)
     known = {placement: width for placement, width in widths.items() if width is not None}
     too_few = f"too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
@@ -166,13 +170,6 @@ def _discarded(records: Records) -> list[str]:
         return []
     reasons = ", ".join(dict.fromkeys(record.reason for record in discarded))
     return [f"{count(len(discarded), 'round')} discarded and measured again: {reasons}"]
-
-
-def _half_width(trial: Trial) -> float | None:
-    interval = trial.time_ratio_interval
-    if trial.time_ratio is None or interval is None:
-        return None
-    return max(interval.high - trial.time_ratio, trial.time_ratio - interval.low) / trial.time_ratio
 
 
 def _unlowered_peak(trials: Sequence[Trial]) -> list[str]:

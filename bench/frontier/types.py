@@ -11,6 +11,15 @@ class Interval:
     low: float
     high: float
 
+    def arm(self, value: float) -> float:
+        """The longer arm around a value that it belongs to."""
+        return max(self.high - value, value - self.low, 0.0)
+
+
+def relative_width(value: float | None, interval: Interval | None) -> float | None:
+    """The longer arm of an interval as a share of the value (0.02 is ± 2 %); None without an interval."""
+    return None if value is None or interval is None else interval.arm(value) / value
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:

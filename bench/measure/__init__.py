@@ -1,4 +1,7 @@
-"""Clocks, steady state, allocator peaks, counted operations, and what is known of the machine."""
+"""Clocks, steady state, allocator peaks, counted operations, and what is known of the machine.
+
+As a function, `bench.measure(…)` is `bench.own.measure`: `help(bench.own.measure)` explains it.
+"""
 
 from bench.measure.allocator import allocator_state as allocator_state
 from bench.measure.clock import time_steps as time_steps

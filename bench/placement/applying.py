@@ -25,7 +25,7 @@ from bench.placement.wiring import Wiring, record_wiring
 __all__ = ["Applied", "UnsupportedPlacementError", "apply", "self_checkpointing", "undo"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Applied:
     """A placement on a model. `counts` says what each region did since they were last reset."""
 
@@ -39,6 +39,10 @@ class Applied:
 
     def undo(self) -> None:
         undo(self.model)
+
+    def __repr__(self) -> str:
+        count = len(self.counts)
+        return f"Applied({self.placement.text!r}, {count} region{'' if count == 1 else 's'})"
 
     def __enter__(self) -> Applied:
         return self

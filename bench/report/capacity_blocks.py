@@ -62,7 +62,7 @@ def draw_key(layer: Axes, data: CapacityData, block: Block, top: float) -> None:
     widths, markers = _widths(data), family_markers()
     left = TEXT_LEFT + mono_width(max(len("placement"), *(len(line.label) for line in block.lines)) + COLUMN_GAP)
     write(layer, TEXT_LEFT, top + 0.5 * LINE, "placement", color=GREY)
-    write(layer, left, top + 0.5 * LINE, _aligned(data.headers, widths), family="monospace", color=GREY)
+    write(layer, left, top + 0.5 * LINE, aligned(data.headers, widths), family="monospace", color=GREY)
     weight = "normal"
     for index, line in enumerate(block.lines):
         y = top + (index + 1.5) * LINE
@@ -72,7 +72,7 @@ def draw_key(layer: Axes, data: CapacityData, block: Block, top: float) -> None:
             size = 4.5 * mark_scale(line.row.family)
             layer.plot(MARGIN + TAG_WIDTH + 0.06, y, marker, color=colour, markersize=size, mec="white", mew=0.4)
             weight = "bold" if line.row.on_frontier else "normal"  # that of the label's further lines as well
-            write(layer, left, y, _aligned(line.row.cells, widths), family="monospace", weight=weight)
+            write(layer, left, y, aligned(line.row.cells, widths), family="monospace", weight=weight)
         write(layer, TEXT_LEFT, y, line.label, family="monospace", weight=weight)
 
 
@@ -105,6 +105,6 @@ def _widths(data: CapacityData) -> list[int]:
     ]
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    gap = " " * COLUMN_GAP
-    return gap.join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+def aligned(cells: Sequence[str], widths: Sequence[int], gap: int = COLUMN_GAP) -> str:
+    """Cells of a line in columns of `widths` characters, flush right."""
+    return (" " * gap).join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))

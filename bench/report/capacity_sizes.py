@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from bench.capacity.reading import ENDED_WORDS, heading, none_row, rows_with_size, rows_without_size, times_text
 from bench.capacity.types import DOES_NOT_FIT, Answer
 from bench.records import PLAIN
-from bench.report.capacity_blocks import draw_not_shown, not_shown_block
+from bench.report.capacity_blocks import aligned, draw_not_shown, not_shown_block
 from bench.report.capacity_caption import capacity_caption
 from bench.report.capacity_data import NotShown
 from bench.report.capacity_words import families, limit_unit, margin_text, next_text, shortening
@@ -134,7 +134,8 @@ def _draw_rows(layer: Axes, data: SizesData, labels: list[list[str]], heights: l
     value_left = PAGE_WIDTH - MARGIN - mono_width(sum(widths) + VALUE_GAP * (len(widths) - 1))
     left = MARGIN + mono_width(max(len(line) for lines in labels for line in lines)) + 0.1
     inches_a_size = (value_left - 0.12 - left) / data.end
-    write(layer, value_left, top - 0.5 * HEADER_HEIGHT, _aligned(data.headers, widths), family="monospace", color=GREY)
+    headers = aligned(data.headers, widths, VALUE_GAP)
+    write(layer, value_left, top - 0.5 * HEADER_HEIGHT, headers, family="monospace", color=GREY)
     if data.none_size is not None:
         x = left + data.none_size * inches_a_size
         bottom = top + sum(heights) - ROW_GAP / 2
@@ -146,7 +147,7 @@ def _draw_rows(layer: Axes, data: SizesData, labels: list[list[str]], heights: l
         for index, line in enumerate(lines):
             at = middle + (index - (len(lines) - 1) / 2) * LINE
             write(layer, MARGIN, at, line, family="monospace", weight="bold" if bar.is_none else "normal")
-        write(layer, value_left, middle, _aligned(bar.values, widths), family="monospace")
+        write(layer, value_left, middle, aligned(bar.values, widths, VALUE_GAP), family="monospace")
         y += height
 
 
@@ -158,8 +159,3 @@ def _draw_bar(layer: Axes, bar: Bar, left: float, middle: float, inches_a_size: 
     for size in (*bar.holes, *([bar.next_size] if bar.next_size is not None else [])):
         x = left + size * inches_a_size
         layer.plot(x, middle, "x", color=FAILURE_COLOUR, markersize=4.5, mew=1.2, zorder=3)
-
-
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
-    gap = " " * VALUE_GAP
-    return gap.join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))

@@ -11,7 +11,7 @@ from bench.frontier.types import Interval, Trial
 from bench.report.families import family_of
 from bench.report.labels import Shortening, shorten
 from bench.report.names import long_names, named
-from bench.report.quantities import ABSENT, WIDE_SHARE, Unit, half_width, memory_unit, supported_decimals
+from bench.report.quantities import ABSENT, WIDE_SHARE, Unit, memory_unit, supported_decimals
 
 TWIN = "twin of "
 """A placement that the gate brought in says so among its generators."""
@@ -37,7 +37,7 @@ def relative_text(throughput: Throughput | None, is_none: bool = False) -> str:
     if throughput.relative_interval is None:
         return f"{percent:.0f} ± ? %"
     low, high = (100 * end for end in throughput.relative_interval)
-    width = max(half_width(percent, Interval(low=low, high=high)), MIN_WIDTH)
+    width = max(Interval(low=low, high=high).arm(percent), MIN_WIDTH)
     if width > WIDE_SHARE * percent:
         return f"{percent:.0f} ({low:.0f}–{high:.0f}) %"
     decimals = supported_decimals(width)
@@ -52,7 +52,7 @@ def rate_text(throughput: Throughput | None) -> str:
     interval = throughput.units_per_s_interval
     width = UNKNOWN_UNCERTAINTY * rate
     if interval is not None:
-        width = half_width(rate, Interval(low=interval[0], high=interval[1]))
+        width = Interval(low=interval[0], high=interval[1]).arm(rate)
     four_digits = 0 if rate >= 1000 else 1 if rate >= 100 else 2 if rate >= 10 else 3
     return f"{rate:,.{min(supported_decimals(width), four_digits)}f}"
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.compare.types import ABSOLUTE, RELATIVE, SCALES, Comparison, Contest
-from bench.frontier.types import Interval
+from bench.frontier.types import relative_width
 from bench.report.compare_words import (
     budget_text,
     commit_sentence,
@@ -20,7 +20,7 @@ from bench.report.compare_words import (
     shortenings,
 )
 from bench.report.labels import Shortening
-from bench.report.quantities import ABSENT, Unit, half_width, memory_unit, ratio_text, time_text, time_unit
+from bench.report.quantities import ABSENT, Unit, memory_unit, ratio_text, time_text, time_unit
 from bench.report.table import LABEL_WIDTH_MIN, Folded
 
 VERDICT_STYLES = {"faster": "green", "slower": "red", "only baseline fits": "red", "only candidate fits": "green"}
@@ -115,7 +115,7 @@ def _placement(placement: str | None, way: Shortening) -> Folded:
 
 def _time(time: float | None, contest: Contest, scale: str, unit: Unit) -> str:
     """With the digits that the interval of the ratio supports."""
-    share = _share(contest.ratio, contest.interval)
+    share = relative_width(contest.ratio, contest.interval) or None
     if scale == ABSOLUTE or time is None:
         return time_text(time, unit, share)
     return f"×{time:.{2 if share is None or share > 0.002 else 3}f}"
@@ -125,10 +125,6 @@ def _is_exact(contest: Contest) -> bool:
     """Both are the reference that their times are relative to."""
     interval = contest.interval
     return interval is not None and contest.ratio == interval.low == interval.high == 1.0
-
-
-def _share(ratio: float | None, interval: Interval | None) -> float | None:
-    return None if ratio is None or interval is None else half_width(ratio, interval) / ratio or None
 
 
 def _legend(comparison: Comparison) -> str:

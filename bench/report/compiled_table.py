@@ -11,12 +11,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bench.frontier.types import relative_width
 from bench.records.compiled import WHOLE, Compiled
 from bench.report.compiled_data import CompiledPoint, compiled_points, plain_program
 from bench.report.quantities import (
     ABSENT,
     error_text,
-    half_width,
     memory_unit,
     ratio_text,
     share_text,
@@ -92,7 +92,7 @@ def _table(compiled: Compiled, points: Sequence[CompiledPoint]) -> Table:
             FRONTIER_MARK if on_frontier else "",
             f"{point.budget:g}",
             solvers,
-            time_text(point.step_time_ms, time, _relative_half_width(point)),
+            time_text(point.step_time_ms, time, relative_width(point.time_ratio, point.time_ratio_interval)),
             ratio_text(point.time_ratio, point.time_ratio_interval),
             point.verdict or ABSENT,
             memory.text(point.peak_allocated_bytes),
@@ -111,12 +111,6 @@ def _validity(point: CompiledPoint) -> Text:
     if point.outcome != "ok":
         return Text(point.outcome, style="red")
     return Text(AUDIT_WORDS.get(point.audit or "", ABSENT))
-
-
-def _relative_half_width(point: CompiledPoint) -> float | None:
-    if point.time_ratio is None or point.time_ratio_interval is None:
-        return None
-    return half_width(point.time_ratio, point.time_ratio_interval) / point.time_ratio or None
 
 
 def _reference(compiled: Compiled) -> str:

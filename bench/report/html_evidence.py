@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.frontier import OK
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, Trial, relative_width
 from bench.placement import generators
 from bench.records import PLAIN, AuditRecord
 from bench.report.quantities import (
     Unit,
     error_text,
-    half_width,
     memory_unit,
     ratio_text,
     share_text,
@@ -63,13 +62,6 @@ def evidence_of(trial: Trial, frontier: Frontier, study: StudySpec, audit: Audit
     return Evidence(groups=tuple(group for group in groups if group.rows), expected=tuple(_expected(trial)))
 
 
-def relative_half_width(trial: Trial) -> float | None:
-    """Of its time ratio, by which the digits of its step time are chosen."""
-    if trial.time_ratio is None or trial.time_ratio_interval is None:
-        return None
-    return half_width(trial.time_ratio, trial.time_ratio_interval) / trial.time_ratio or None
-
-
 def _validity(trial: Trial, study: StudySpec, audit: AuditRecord | None) -> Iterator[Row]:
     yield "outcome", trial.outcome
     if trial.reason:
@@ -117,7 +109,7 @@ def _how_sure(audit: AuditRecord) -> str:
 def _time(trial: Trial, frontier: Frontier) -> Iterator[Row]:
     if trial.step_time_ms is not None:
         unit = time_unit(one.step_time_ms for one in frontier.trials)
-        text = time_text(trial.step_time_ms, unit, relative_half_width(trial))
+        text = time_text(trial.step_time_ms, unit, relative_width(trial.time_ratio, trial.time_ratio_interval))
         yield "step time", f"{text} {unit.name} (median of its timed steps)"
     interval, is_reference = trial.time_ratio_interval, trial.placement == frontier.reference
     if is_reference:

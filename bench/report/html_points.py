@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.frontier import OK
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, Trial, relative_width
 from bench.records import PLAIN
 from bench.report.frontier_data import FrontierData, Panel
-from bench.report.html_evidence import relative_half_width
 from bench.report.labels import short_label
 from bench.report.names import long_names
 from bench.report.quantities import (
@@ -22,6 +20,7 @@ from bench.report.quantities import (
     share_text,
     time_text,
     time_unit,
+    typical_width,
 )
 from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
 from bench.report.table import FRONTIER_MARK, KNEE_MARK
@@ -162,8 +161,7 @@ class _Rows:
         self._weighed_against = memory_reference(frontier)
         reference = reference_trial(frontier)
         self._step_flops = reference.step_flops if reference else None
-        widths = [width for trial in frontier.trials if (width := relative_half_width(trial))]
-        self._typical = statistics.median(widths) if widths else None
+        self._typical = typical_width(frontier.trials)
 
     def cells(self, trial: Trial, label: str, tag: str) -> tuple[Cell, ...]:
         of, saved, replay = self._shares(trial)
@@ -220,7 +218,8 @@ class _Rows:
         return f"{FRONTIER_MARK} {tag}" if trial.placement in self._frontier.frontier else tag
 
     def _step(self, trial: Trial) -> str:
-        return time_text(trial.step_time_ms, self._time, relative_half_width(trial) or self._typical)
+        width = relative_width(trial.time_ratio, trial.time_ratio_interval)
+        return time_text(trial.step_time_ms, self._time, width or self._typical)
 
     def _ratio(self, trial: Trial) -> str:
         is_reference = trial.placement == self._frontier.reference
@@ -255,9 +254,6 @@ def axes_data(panel: Panel, points: Sequence[Point], number: int) -> dict[str, o
         "xLimits": panel.x_limits,
         "yLimits": panel.y_limits,
         "steps": panel.steps,
-        "lines": [
-            {"label": line.label, "x": line.x, "isInside": line.is_inside, "isBelow": line.is_below}
-            for line in panel.lines
-        ],
+        "lines": [{"label": line.label, "x": line.x} for line in panel.lines],
         "places": [place(point) for point in points],
     }

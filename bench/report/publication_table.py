@@ -12,7 +12,6 @@ from bench.report.publication_latex import FLOATS, latex, latex_code
 from bench.report.quantities import (
     ABSENT,
     Unit,
-    half_width,
     memory_unit,
     ratio_text,
     supported_decimals,
@@ -124,7 +123,7 @@ class _Row:
         if reference is None or reference.step_time_ms is None or ratio is None:
             return time_text(trial.step_time_ms, self.time, None)
         value = self.time.of(reference.step_time_ms * ratio)
-        width = 0.0 if interval is None else self.time.of(reference.step_time_ms * half_width(ratio, interval))
+        width = 0.0 if interval is None else self.time.of(reference.step_time_ms * interval.arm(ratio))
         if not width:
             return time_text(reference.step_time_ms * ratio, self.time, None)
         decimals = min(supported_decimals(width), self.time.decimals)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.explain.words import SIZES
-from bench.frontier.types import Interval
+from bench.frontier.types import Interval, Trial, relative_width
 
 ABSENT = "–"
 """What stands where nothing was measured."""
@@ -53,11 +54,6 @@ def _four_digits(value: float) -> int:
     return 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
 
 
-def half_width(ratio: float, interval: Interval) -> float:
-    """The longer arm of an interval."""
-    return max(ratio - interval.low, interval.high - ratio, 0.0)
-
-
 def supported_decimals(uncertainty: float) -> int:
     """Decimals at which `uncertainty` has one digit, or two where the first is a 1 (the Particle Data Group's rule)."""
     if uncertainty <= 0:
@@ -75,7 +71,7 @@ def ratio_text(ratio: float | None, interval: Interval | None, is_reference: boo
         return "×1"
     if interval is None:
         return f"×{_two_digits(ratio)} ± ?"
-    width = max(half_width(ratio, interval), 10.0**-RATIO_DECIMALS_MAX)
+    width = max(interval.arm(ratio), 10.0**-RATIO_DECIMALS_MAX)
     if width > WIDE_SHARE * ratio:  # so wide that its two arms are no longer alike
         return f"×{_two_digits(ratio)} ({_two_digits(interval.low)}–{_two_digits(interval.high)})"
     decimals = supported_decimals(width)
@@ -86,12 +82,19 @@ def _two_digits(value: float) -> str:
     return f"{value:.{max(0, 1 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
-def time_text(time_ms: float | None, unit: Unit, relative_half_width: float | None) -> str:
+def typical_width(trials: Iterable[Trial]) -> float | None:
+    """The median relative width of their time ratios: stands in for the reference, whose own ratio has none."""
+    widths = [relative_width(trial.time_ratio, trial.time_ratio_interval) for trial in trials]
+    known = [width for width in widths if width]
+    return statistics.median(known) if known else None
+
+
+def time_text(time_ms: float | None, unit: Unit, uncertainty_share: float | None) -> str:
     """A step time with the digits that its relative uncertainty supports; two digits where that is unknown."""
     if time_ms is None:
         return ABSENT
     value = unit.of(time_ms)
-    uncertainty = value * (relative_half_width if relative_half_width else 0.05)
+    uncertainty = value * (uncertainty_share if uncertainty_share else 0.05)
     return f"{value:.{min(supported_decimals(uncertainty), unit.decimals)}f}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -13,19 +12,19 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, Trial, relative_width
 from bench.placement.coverage import is_uneven, placement_coverage, summarize
 from bench.report.labels import Shortening, fold, shorten
 from bench.report.names import long_names, named
 from bench.report.quantities import (
     ABSENT,
     error_text,
-    half_width,
     memory_unit,
     ratio_text,
     share_text,
     time_text,
     time_unit,
+    typical_width,
 )
 from bench.report.reasons import brief
 from bench.report.shares import memory_reference, peak_share, reference_trial, replay_share, saving_share
@@ -141,7 +140,7 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
     of_what = "ref." if frontier.plain_forecast is None else FORECAST_OF_NONE
     memory = memory_unit(trial.peak_allocated_bytes for trial in trials)
     time = time_unit(trial.step_time_ms for trial in trials)
-    typical = _typical_half_width(trials)
+    typical = typical_width(trials)
     has_verdicts = any(trial.verdict for trial in trials)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("", no_wrap=True)
@@ -171,7 +170,7 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
         table.add_row(
             KNEE_MARK if trial.placement == frontier.knee else FRONTIER_MARK if on_frontier else "",
             Folded(label, _left_out(trial.placement, scored.chains)),
-            time_text(trial.step_time_ms, time, _relative_half_width(trial) or typical),
+            time_text(trial.step_time_ms, time, relative_width(trial.time_ratio, trial.time_ratio_interval) or typical),
             ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
             *([trial.verdict or ""] if has_verdicts else []),
             memory.text(trial.peak_allocated_bytes),
@@ -233,18 +232,6 @@ def _failed_table(frontier: Frontier, failed: list[Trial], shortening: Shortenin
             Text(brief(trial.reason) or ABSENT),
         )
     return table
-
-
-def _relative_half_width(trial: Trial) -> float | None:
-    if trial.time_ratio is None or trial.time_ratio_interval is None:
-        return None
-    return half_width(trial.time_ratio, trial.time_ratio_interval) / trial.time_ratio or None
-
-
-def _typical_half_width(trials: Sequence[Trial]) -> float | None:
-    """Stands in for the reference, whose own ratio has no width."""
-    widths = [width for trial in trials if (width := _relative_half_width(trial))]
-    return statistics.median(widths) if widths else None
 
 
 def _small(text: str) -> Text:

@@ -14,11 +14,13 @@ ROOT = Path(__file__).parents[2]
 TARGETS = [
     "setup",
     "sweep",
+    "plan",
     "capacity",
     "forecast",
     "explain",
     "ui",
     "plots",
+    "compare",
     "test",
     "check",
     "lint",
@@ -75,6 +77,13 @@ def test_args_are_shell_words() -> None:
 
 def test_model_and_device_are_options_of_the_sweep() -> None:
     assert arguments_of("sweep", "sweep", "MODEL=gpt2,t5", "DEVICE=cpu") == ["model=gpt2,t5", "device=cpu"]
+
+
+def test_a_model_that_is_named_as_a_target_is_refused_before_anything_is_measured() -> None:
+    done = subprocess.run(["make", "-n", "sweep", "gpt2-tiny"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "MODEL=gpt2-tiny" in done.stderr
+    assert not done.stdout
 
 
 def test_study_names_what_is_redrawn() -> None:

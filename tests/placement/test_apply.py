@@ -271,6 +271,10 @@ def test_an_applied_model_can_be_pickled(text: str) -> None:
     assert not any("forward" in vars(module) for module in twin.modules())
 
 
+def test_what_was_applied_is_said_in_a_line() -> None:
+    assert repr(apply(GPT2.build(), EACH)) == f"Applied({EACH!r}, 6 regions)"
+
+
 def test_the_public_names_are_what_they_say() -> None:
     code = """
 from bench import Placement, apply

@@ -10,12 +10,13 @@ from typing import Any
 from bench.capacity.store import read_answer
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
+from bench.cli.paths import shown
 from bench.cli.planning import plan_request
 from bench.cli.progress import ProgressDisplay
-from bench.cli.project import check_tracker, shown
 from bench.cli.projected_capacity import publish_answer
 from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
+from bench.cli.tracking import check_tracker
 from bench.plan.budgets import budget_bytes
 from bench.report.capacity_files import write_capacity_files
 from bench.report.capacity_table import render_capacity

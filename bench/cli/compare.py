@@ -10,8 +10,9 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.compared import Named, comparison_name, read_named, shares_of
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import Tracker, check_tracker, shown
+from bench.cli.paths import shown
 from bench.cli.request import refuse_unknown
+from bench.cli.tracking import check_tracker, to_store
 from bench.compare import (
     COMPARISONS_FOLDER,
     Comparison,
@@ -23,8 +24,7 @@ from bench.compare import (
 )
 from bench.report.compare_table import render_comparison
 from bench.report.terminal import show
-from bench.spec import from_mapping, to_mapping
-from bench.track import TrackError, default_tracking_uri
+from bench.spec import to_mapping
 from bench.track.compare_run import PublishedComparison, publish_comparison
 
 KNOWN = ("results", "studies", "budgets", "fail_if", "name", "tracker")
@@ -70,17 +70,15 @@ def _publish(
     directory: Path, comparison: Comparison, named: Sequence[Named], options: Options
 ) -> tuple[PublishedComparison | None, bool]:
     """(the run, whether the store has what it was to have)."""
-    tracker = from_mapping(Tracker, options["tracker"], where="tracker")
-    if tracker.name == "none":
-        return None, True
-    uri = tracker.uri or default_tracking_uri(options["results"])
-    try:
-        published = publish_comparison(directory, comparison, [one.directory for one in named], uri)
-    except TrackError as error:
-        print(f"boundary-bench: not published: {error}", file=sys.stderr)
-        return None, False
-    print(f"MLflow:     {published.experiment_name}, run {published.run_id}")
-    return published, True
+    directories = [one.directory for one in named]
+    published, is_done = to_store(
+        options["results"],
+        options["tracker"],
+        lambda uri: publish_comparison(directory, comparison, directories, uri),
+    )
+    if published is not None:
+        print(f"MLflow:     {published.experiment_name}, run {published.run_id}")
+    return published, is_done
 
 
 def _tell(found: Sequence[Finding]) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.cli.project import Tracker
 from bench.cli.studies import find_study
+from bench.cli.tracking import store_uri
 from bench.compare import Measured
 from bench.frontier import load_frontier
 from bench.records import read_records, read_study, slug
-from bench.spec import SpecError, from_mapping
-from bench.track import TrackError, default_tracking_uri, is_run_id, published_frontier
+from bench.spec import SpecError
+from bench.track import TrackError, is_run_id, published_frontier
 
 MAX_NAME = 100
 """Characters of a folder's name that is put together."""
@@ -85,7 +85,7 @@ def _read(name: str, results: Path, tracker: Mapping[str, Any]) -> Named:
     if not is_run_id(name) or (results / name).exists() or Path(name).exists():
         return _of_directory(find_study(name, results))
     try:
-        frontier = published_frontier(name, _uri(results, tracker))
+        frontier = published_frontier(name, store_uri(results, tracker))
     except TrackError as error:
         raise SpecError(f"studies: {error}") from None
     directory = results / frontier.study
@@ -97,10 +97,6 @@ def _read(name: str, results: Path, tracker: Mapping[str, Any]) -> Named:
 def _of_directory(directory: Path) -> Named:
     measured = Measured(frontier=load_frontier(directory), study=read_study(directory), records=read_records(directory))
     return Named(measured=measured, directory=directory)
-
-
-def _uri(results: Path, options: Mapping[str, Any]) -> str:
-    return from_mapping(Tracker, options, where="tracker").uri or default_tracking_uri(results)
 
 
 def _share(value: Any) -> float:

@@ -12,9 +12,11 @@ from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.explained import Explained, explained
 from bench.cli.measured import asked_step, measured_study
+from bench.cli.paths import shown
 from bench.cli.progress import ProgressDisplay
-from bench.cli.project import check_tracker, draw, publish, shown
+from bench.cli.project import draw, publish
 from bench.cli.request import CONTROL_GROUPS, refuse_unknown
+from bench.cli.tracking import check_tracker
 from bench.placement import check_modules, check_ops, generate_placements, placement_id
 from bench.records import PLAIN, TRACE_FOLDER, replace_text, slug, write_json
 from bench.report.memory_pictures import write_memory_pictures

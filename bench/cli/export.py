@@ -10,7 +10,7 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.compared import Named, comparison_name
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import shown
+from bench.cli.paths import shown
 from bench.cli.request import refuse_unknown
 from bench.cli.settings_said import settings_text
 from bench.cli.studies import find_study

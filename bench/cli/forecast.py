@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.measured import asked_step, measured_study
-from bench.cli.project import shown
+from bench.cli.paths import shown
 from bench.cli.request import CONTROL_GROUPS, refuse_unknown
 from bench.cli.target import asked_target
 from bench.frontier import load_frontier

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bench.cli.answer import COMPLETE, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import draw, shown
+from bench.cli.paths import shown
+from bench.cli.project import draw
 from bench.cli.request import refuse_unknown
 from bench.cli.studies import find_study
 from bench.records import read_study

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.cli.paths import shown
+from bench.cli.tracking import open_ui_line, to_store
 from bench.frontier import Frontier, build_frontier, read_frontier, write_frontier
 from bench.frontier.store import source_digest
 from bench.frontier.versus import Versus, versus
@@ -23,20 +23,8 @@ from bench.report.names import long_names
 from bench.report.plan_table import render_expected
 from bench.report.terminal import show
 from bench.report.versus_table import render_versus, versus_rows, write_versus_csv
-from bench.spec import ChainInfo, SpecError, from_mapping, to_mapping
-from bench.track import TrackError, default_tracking_uri, publish_study
-from bench.track.secrets import without_password
-from bench.track.uri import store_scheme
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tracker:
-    """The Hydra group `tracker`."""
-
-    name: str
-    """`mlflow` or `none`."""
-    uri: str | None = None
-    """Tracking store; None takes MLFLOW_TRACKING_URI, else `mlflow.db` in the results folder."""
+from bench.spec import ChainInfo, to_mapping
+from bench.track import publish_study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,61 +109,10 @@ def _of_first_round(plans: Plans) -> Plans:
 
 
 def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:
-    """Brings the study to the tracker and prints how to open it; False where the store could not take it.
-
-    A store that is down costs nothing that was measured, so it is told and not raised.
-    """
-    tracker = _tracker(options)
-    if tracker.name == "none":
-        return True
-    uri = tracker.uri or default_tracking_uri(results)
-    try:
-        published = publish_study(directory, read_study(directory), read_frontier(directory), uri)
-        print(f"MLflow: {published.experiment_name}; open it with\n  {_open_ui_line(results, tracker)}")
-    except TrackError as error:
-        print(f"boundary-bench: not published: {error}", file=sys.stderr)
-        return False
-    return True
-
-
-def check_tracker(results: Path, options: Mapping[str, Any]) -> None:
-    """Raises SpecError, before anything is measured, for a tracker that does not exist."""
-    tracker = _tracker(options)
-    if tracker.name != "none":
-        try:
-            store_scheme(tracker.uri or default_tracking_uri(results))
-        except TrackError as error:
-            raise SpecError(f"tracker.uri: {error}") from None
-
-
-def tracking_uri(results: Path, options: Mapping[str, Any]) -> str:
-    tracker = _tracker(options)
-    if tracker.name == "none":
-        raise SpecError("tracker=none has no MLflow store to open; use tracker=mlflow")
-    return tracker.uri or default_tracking_uri(results)
-
-
-def shown(path: Path) -> str:
-    """Relative where it is below the current folder: shorter, and as a person would type it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def _open_ui_line(results: Path, tracker: Tracker) -> str:
-    """The `ui` verb over the store that was published to, with what differs from its defaults."""
-    python = Path(sys.executable)
-    default = results == (Path.cwd() / "results").resolve()
-    options = ["" if default else f" results={shlex.quote(str(results))}"]
-    if tracker.uri is not None:
-        # A password is not printed; the environment holds it for the next command as well.
-        is_secret = without_password(tracker.uri) != tracker.uri
-        uri = '"$MLFLOW_TRACKING_URI"' if is_secret else shlex.quote(tracker.uri)
-        options.append(f" tracker.uri={uri}")
-    return f"{shlex.quote(str(shown(python)))} -m bench ui{''.join(options)}"
-
-
-def _tracker(options: Mapping[str, Any]) -> Tracker:
-    tracker = from_mapping(Tracker, options, where="tracker")
-    if tracker.name not in ("mlflow", "none"):
-        raise SpecError(f"tracker.name: {tracker.name!r} is not one of mlflow, none")
-    return tracker
+    """Brings the study to the tracker and prints how to open it; False where the store could not take it, which is
+    told and not raised."""
+    study, frontier = read_study(directory), read_frontier(directory)
+    published, is_done = to_store(results, options, lambda uri: publish_study(directory, study, frontier, uri))
+    if published is not None:
+        print(f"MLflow: {published.experiment_name}; open it with\n  {open_ui_line(results, options)}")
+    return is_done

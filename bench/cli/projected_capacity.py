@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 from bench.capacity.store import read_capacity_records, read_spec, write_answer
 from bench.capacity.summary import summarise
 from bench.capacity.types import Answer
-from bench.cli.project import Tracker
+from bench.cli.tracking import to_store
 from bench.report.capacity_files import write_capacity_files
-from bench.spec import from_mapping
-from bench.track import TrackError, default_tracking_uri
 from bench.track.capacity_run import publish_capacity
 
 
@@ -27,14 +24,7 @@ def redraw_capacity(directory: Path) -> Answer:
 
 def publish_answer(directory: Path, answer: Answer, results: Path, options: Mapping[str, Any]) -> bool:
     """Brings the capacity to the tracker; False where the store could not take it, which is told and not raised."""
-    tracker = from_mapping(Tracker, options, where="tracker")
-    if tracker.name == "none":
-        return True
-    uri = tracker.uri or default_tracking_uri(results)
-    try:
-        published = publish_capacity(directory, answer, uri)
-    except TrackError as error:
-        print(f"boundary-bench: not published: {error}", file=sys.stderr)
-        return False
-    print(f"MLflow: {published.experiment_name}, run {published.parent_run_id}")
-    return True
+    published, is_done = to_store(results, options, lambda uri: publish_capacity(directory, answer, uri))
+    if published is not None:
+        print(f"MLflow: {published.experiment_name}, run {published.parent_run_id}")
+    return is_done

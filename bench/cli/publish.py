@@ -8,10 +8,11 @@ from pathlib import Path
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.capacities import find_capacity
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import check_tracker, draw, publish
+from bench.cli.project import draw, publish
 from bench.cli.projected_capacity import publish_answer, redraw_capacity
 from bench.cli.request import refuse_unknown
 from bench.cli.studies import find_study
+from bench.cli.tracking import check_tracker
 from bench.spec import SpecError
 from bench.track import UnfitStudyError, check_directory
 

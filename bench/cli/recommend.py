@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from bench.cli.answer import COMPLETE, Answer, out_path
 from bench.cli.capacities import find_capacity
 from bench.cli.entry import Options, config_folder, run_verb
-from bench.cli.project import shown
+from bench.cli.paths import shown
 from bench.cli.recommended_capacity import recommend_of_capacity
 from bench.cli.request import refuse_unknown
 from bench.cli.settings_said import settings_text

@@ -11,7 +11,7 @@ from bench.capacity.summary import summarise
 from bench.capacity.types import MODEL, CapacitySpec
 from bench.cli.answer import COMPLETE, Answer
 from bench.cli.entry import Options
-from bench.cli.project import shown
+from bench.cli.paths import shown
 from bench.cli.settings_said import settings_text
 from bench.decide import Settings, tool_settings
 from bench.decide.capacity import Reaching, recommend_capacity

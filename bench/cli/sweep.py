@@ -14,9 +14,10 @@ from bench.cli.compiling import OPTIONS as COMPILED_OPTIONS, compile_beside, com
 from bench.cli.entry import Options, run_verb
 from bench.cli.planning import knowledge, plan_request, plan_rounds
 from bench.cli.progress import ProgressDisplay
-from bench.cli.project import StudyView, check_tracker, draw, publish
+from bench.cli.project import StudyView, draw, publish
 from bench.cli.recorded import recorded
 from bench.cli.request import CONTROL_GROUPS, caps_of, controls_of, refuse_unknown
+from bench.cli.tracking import check_tracker
 from bench.frontier import Trial
 from bench.placement import check_modules, check_ops, generate_placements
 from bench.records import PlanRequest, read_records, read_study, study_path

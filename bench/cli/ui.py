@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
-from bench.cli.project import tracking_uri
+from bench.cli.tracking import store_to_open
 from bench.spec import SpecError
 from bench.track import TrackError, open_ui_command
 from bench.track.secrets import without_password
@@ -20,7 +20,7 @@ def run(overrides: Sequence[str]) -> int:
 
 
 def open_ui(options: Options) -> Answer:
-    uri = tracking_uri(options["results"], options["tracker"])
+    uri = store_to_open(options["results"], options["tracker"])
     command = _command(uri, options["port"])
     print(f"MLflow on http://127.0.0.1:{options['port']} (end it with Ctrl-C)")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # MLflow's own processes must end with this one

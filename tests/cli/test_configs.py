@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bench.cli.entry import config_folder
-from bench.cli.project import Tracker
 from bench.cli.request import caps_of, controls_of
+from bench.cli.tracking import Tracker
 from bench.placement import generate_placements
 from bench.spec import PRECISIONS, ChainInfo, from_mapping, to_mapping
 

@@ -18,12 +18,11 @@ from bench.capacity.reading import (
     unreached_hint,
 )
 from bench.capacity.types import ASKED, AT_BOUND, MICRO_BATCH, Answer, Capacity, Throughput
+from bench.capacity.words import MIB, four_digits
 from bench.records import PLAIN
 from bench.track.markdown import code, cut, escape
 
-MIB = 2**20
 MAX_REASON = 2000
-FOUR_DIGITS = 1000
 COLUMNS = ("times none's", "of none's throughput", "verdict", "peak", "left", "next size and its peak")
 REST = "\n\nThe rest is in the artifact `answer.md`."
 
@@ -167,10 +166,7 @@ def _share(throughput: Throughput | None) -> str:
 
 
 def _rate(throughput: Throughput | None) -> str:
-    if throughput is None:
-        return ""
-    rate = throughput.units_per_s
-    return f"{rate:,.0f}" if rate >= FOUR_DIGITS else f"{rate:.4g}"
+    return "" if throughput is None else four_digits(throughput.units_per_s)
 
 
 def _mib(num_bytes: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Whether a study directory is fit to be taken in: it may come from any machine, be damaged, or be made to do harm.
+"""Whether a study or capacity directory is fit to be taken in: it may come from anywhere, be damaged, or do harm.
 
 What stands here is refused before anything of it is followed, drawn or uploaded: links and special files, files that
 no study needs, numbers that are none, names with characters that a terminal obeys. HTML and Markdown in names are not
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.capacity.store import ANSWER_FILE, PROBES_FILE, SPEC_FILE
 from bench.records import (
     ENVIRONMENT_FILE,
     FORECAST_FILE,
@@ -32,8 +33,12 @@ from bench.track.errors import UnfitStudyError
 
 JSON_FILES = (
     *(STUDY_FILE, ENVIRONMENT_FILE, TELEMETRY_SUMMARY_FILE, FORECAST_FILE, PLAN_FILE, COMPILED_FILE, TIMELINE_FILE),
-    "frontier.json",
+    *("frontier.json", SPEC_FILE, ANSWER_FILE),
 )
+PLANS_AT_SIZES = "plan-*.json"
+NAMING_FILES = (STUDY_FILE, SPEC_FILE)
+"""Of them, those whose names are shown."""
+RECORD_FILES = (SAMPLES_FILE, PROBES_FILE)
 MIB = 2**20
 MAX_JSON_BYTES = 64 * MIB
 MAX_RECORDS_BYTES = 1024 * MIB
@@ -65,11 +70,12 @@ def check_directory(directory: Path) -> None:
         raise UnfitStudyError(f"{directory}: there is no such study directory")
     for path in _files(directory):
         _check_size(directory, path)
-    for name in JSON_FILES:
+    for name in (*JSON_FILES, *sorted(path.name for path in directory.glob(PLANS_AT_SIZES))):
         data = _read_json(directory / name)
-        if name == STUDY_FILE and isinstance(data, dict):
+        if name in NAMING_FILES and isinstance(data, dict):
             _check_names(directory / name, data)
-    _check_records(directory / SAMPLES_FILE)
+    for name in RECORD_FILES:
+        _check_records(directory / name)
 
 
 def _files(directory: Path) -> Iterator[Path]:
@@ -109,9 +115,9 @@ def _check_file_name(directory: Path, name: str) -> None:
 
 def _check_size(directory: Path, path: Path) -> None:
     inside = path.relative_to(directory)
-    if inside.name == SAMPLES_FILE and len(inside.parts) == 1:
+    if str(inside) in RECORD_FILES:
         limit = MAX_RECORDS_BYTES
-    elif str(inside) in JSON_FILES:
+    elif str(inside) in JSON_FILES or (len(inside.parts) == 1 and inside.match(PLANS_AT_SIZES)):
         limit = MAX_JSON_BYTES
     elif inside.parts[0] in ("plots", TRACE_FOLDER) or inside.suffix == ".csv":
         limit = MAX_FILE_BYTES

@@ -167,6 +167,26 @@ def test_links_in_the_directory_are_refused(results: Path) -> None:
         publish_capacity(directory, answer, default_tracking_uri(results))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "probes.jsonl",
+            '{"kind": "probe", "peak_allocated_bytes": NaN}\n',
+            r"probes\.jsonl, line \d+: NaN is no number",
+        ),
+        ("capacity.json", '{"name": "\\u001b[31m"}', r"control characters in '\\x1b\[31m'"),
+        ("capacity.json", '{"placements": [{"text": "h.0..999999999:each"}]}', r"names the units 0\.\.999999999"),
+        ("plan-12.json", '{"rows": [Infinity]}', r"plan-12\.json: Infinity"),
+    ],
+)
+def test_a_directory_that_may_do_harm_is_refused(results: Path, name: str, text: str, message: str) -> None:
+    directory, answer = write_capacity(results)
+    (directory / name).write_text(text)
+    with pytest.raises(UnfitStudyError, match=message):
+        publish_capacity(directory, answer, default_tracking_uri(results))
+
+
 def test_a_deleted_experiment_says_how_to_bring_it_back(results: Path) -> None:
     directory, answer = write_capacity(results)
     uri = default_tracking_uri(results)

@@ -5,4 +5,4 @@ from bench.study.planning import PlanAnswer as PlanAnswer, ask_plans as ask_plan
 from bench.study.probe import Probe as Probe, probe_worker as probe_worker
 from bench.study.progress import Progress as Progress
 from bench.study.run import run_study as run_study
-from bench.study.worker_process import WorkerError as WorkerError
+from bench.study.supervise import WorkerError as WorkerError

@@ -14,7 +14,7 @@ from bench.records import TRACE_FOLDER, MemorySample, read_records, read_study, 
 from bench.spec import SpecError, StudySpec
 from bench.study.progress import Watch
 from bench.study.recording import record_steps
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 from bench.trace.log import LIBRARY, StepLog, read_log
 
 COMPARISON_FILE = "against_forecast.json"

@@ -9,8 +9,8 @@ import sys
 from typing import Any, TypeVar
 
 from bench.spec import Controls, SpecError, from_mapping
+from bench.study.supervise import WorkerError, worker_environment
 from bench.study.worker_log import PROFILER_NOISE, innermost_line
-from bench.study.worker_process import WorkerError, worker_environment
 
 A = TypeVar("A")
 

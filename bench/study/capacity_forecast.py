@@ -9,7 +9,7 @@ from bench.capacity.types import Expected
 from bench.spec import SpecError, to_mapping
 from bench.study.capacity_process import run_asked
 from bench.study.capacity_session import Session
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 MODULE = "bench.worker.capacity_forecast"
 TIMEOUT_S = 300.0

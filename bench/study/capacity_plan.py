@@ -19,7 +19,7 @@ from bench.study.capacity_probe import forecast_of
 from bench.study.capacity_room import KEPT_FREE_BYTES, free_bytes
 from bench.study.capacity_session import Session
 from bench.study.planning import STUDY_TIMEOUT_S, ask_plans, generator_of
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 PLAN = "plan"
 TIMED_WITHIN = 0.8

@@ -12,7 +12,7 @@ from bench.spec import GATE, Controls, SpecError, StudySpec, to_mapping
 from bench.study.ask import ask_process
 from bench.study.device_lock import hold_device
 from bench.study.progress import Progress, Watch
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 TIMEOUT_S = 7200.0
 LABEL = "compiling under memory budgets"

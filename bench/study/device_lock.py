@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bench.device import DeviceBusyError, Holder, acquire_device, device_identity, holder_text
 from bench.spec import Controls, StudySpec
 from bench.study.progress import Progress, Watch
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from bench.spec import (
 )
 from bench.study.ask import ask_process
 from bench.study.progress import Progress, Watch
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 TIMEOUT_S = 3600.0
 STUDY_TIMEOUT_S = 300.0

@@ -16,7 +16,7 @@ from bench.study.ask import ask_process
 from bench.study.device_lock import hold_device
 from bench.study.progress import Progress, Watch
 from bench.study.run import extend
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 TIMEOUT_S = 3600.0
 STUDY_TIMEOUT_S = 1800.0

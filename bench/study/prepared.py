@@ -35,7 +35,7 @@ from bench.study.against_forecast import Against, compare_with_forecast, read_fo
 from bench.study.probe import probe_worker
 from bench.study.progress import Progress
 from bench.study.run import run_study
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 
 def run_prepared(prepared: Path, results: Path) -> Path:

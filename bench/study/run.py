@@ -24,8 +24,9 @@ from bench.spec import OFF, PlacementEntry, SpecError, StudySpec
 from bench.study.device_lock import device_lock
 from bench.study.forecasting import forecast_study, unforecast
 from bench.study.progress import ProgressTracker, Watch
+from bench.study.supervise import WorkerError
 from bench.study.telemetry import recording, take_stock
-from bench.study.worker_process import WORKER, Attempt, WorkerError, run_worker
+from bench.study.worker_process import WORKER, Attempt, run_worker
 
 
 def run_study(study: StudySpec, results: Path, watch: Watch, worker: str = WORKER, forecast: str = OFF) -> Path:

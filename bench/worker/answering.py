@@ -23,7 +23,7 @@ def answer_question(kind: type[R], answer: Callable[[R], dict[str, Any]], broke:
         broke: what cannot be done where `answer` raises anything but a SpecError (`the model cannot be built`).
     """
     die_with_parent()
-    out = _own_stdout()
+    out = own_stdout()
     try:
         told = answer(from_mapping(kind, json.load(sys.stdin)))
     except SpecError as error:
@@ -35,7 +35,7 @@ def answer_question(kind: type[R], answer: Callable[[R], dict[str, Any]], broke:
     return 0
 
 
-def _own_stdout() -> TextIO:
+def own_stdout() -> TextIO:
     """The process's output, for the answer alone. What libraries print there goes to the process's complaints; C writes
     its buffers as the process ends, so its lines would come after the answer."""
     sys.stdout.flush()

@@ -6,30 +6,23 @@ what a process was at when it died, and has every sample that was taken before.
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
-import signal
 import sys
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from bench.spec import SpecError, from_mapping
-from bench.worker.setup import die_with_parent
+from bench.spec import from_mapping
+from bench.worker.answering import own_stdout
+from bench.worker.ending import run_to_its_end
 
 R = TypeVar("R")
-GAVE_UP, REFUSED = 1, 2
 
 
 class Lines:
     """The process's output, for answers alone: what libraries print there goes to stderr."""
 
     def __init__(self) -> None:
-        sys.stdout.flush()
-        self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)
+        self._out = own_stdout()
         self.stage = "build"
 
     def tell(self, about: str, value: Any) -> None:
@@ -45,22 +38,9 @@ class Lines:
 
 def serve(kind: type[R], work: Callable[[R, Lines], None]) -> int:
     """Reads a `kind` and does `work` with it; returns the exit code."""
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)
-    die_with_parent()
-    lines = Lines()
-    try:
-        work(from_mapping(kind, json.load(sys.stdin)), lines)
-    except SpecError as error:
-        return _end(REFUSED, str(error))
-    except Exception as error:
-        with suppress(OSError):
-            traceback.print_exc()
-        return _end(GAVE_UP, f"gave up: {type(error).__name__}: {error}")
-    return 0
 
+    def answer() -> int:
+        work(from_mapping(kind, json.load(sys.stdin)), Lines())
+        return 0
 
-def _end(code: int, message: str) -> int:
-    with suppress(OSError):
-        print(f"bench.worker: {' '.join(message.split())}", file=sys.stderr)
-    return code
+    return run_to_its_end(answer)

@@ -15,20 +15,17 @@ import dataclasses
 import gc
 from collections.abc import Sequence
 
-from bench.audit.verdict import ATTRIBUTE, HOOK, RNG, STATE, UNSUPPORTED
-from bench.placement import PlacementError, placement_id
-from bench.placement.types import Placement
+from bench.audit.twin import twin_entry, twin_to_try
+from bench.audit.verdict import UNSUPPORTED
 from bench.records import PLAIN, AuditRecord, OutcomeRecord, read_records, write_study
 from bench.records.audit import verdicts_beside
 from bench.records.types import AUDIT_STAGE
-from bench.spec import AUTO, GATE, PlacementEntry, StudySpec, audit_key, to_mapping
+from bench.spec import AUTO, GATE, StudySpec, audit_key, to_mapping
 from bench.worker.auditing import Auditing, CannotAuditError
 from bench.worker.bench import Bench
 from bench.worker.guard import guarded
 from bench.worker.journal import Journal
 
-RESTORABLE = (STATE, ATTRIBUTE, RNG, HOOK)
-"""Kinds of fault where state moves twice, so that putting it back may be the cure; the twin's own audit decides."""
 OUT_OF_MEMORY = "oom"
 
 
@@ -112,20 +109,15 @@ class _Gate:
         guarded(self._bench, self._journal, AUDIT_STAGE, text, audit)
 
     def _add_twin(self, text: str, verdict: AuditRecord) -> None:
-        if self._study.restore != AUTO or not verdict.findings or verdict.findings[0]["kind"] not in RESTORABLE:
-            return
-        try:
-            twin = Placement.parse(text).restored().text
-        except PlacementError:
-            return  # its regions cannot be restored
+        twin = twin_to_try(text, verdict) if self._study.restore == AUTO else None
         known = {entry.text for entry in self._study.placements}
-        if twin in known or twin in self._outcomes:
+        if twin is None or twin in known or twin in self._outcomes:
             return
         self._journal.finds_out_about(twin)
         of_twin = self._verdict(twin)
         if of_twin is None or not of_twin.is_valid:
             return
-        entry = PlacementEntry(text=twin, id=placement_id(twin), generators=(f"twin of {text}",), twin_of=text)
-        self._study = dataclasses.replace(self._study, placements=(*self._study.placements, entry))
+        placements = (*self._study.placements, twin_entry(text, twin))
+        self._study = dataclasses.replace(self._study, placements=placements)
         write_study(self._journal.directory, self._study)
         self._twins.append(twin)

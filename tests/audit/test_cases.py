@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from bench.audit import KINDS, AuditOptions
+from bench.audit.twin import RESTORABLE
 from bench.audit.verdict import INVALID, UNSUPPORTED, VALID
-from bench.worker.gate import RESTORABLE
 from tests.audit import parts
 from tests.audit.cases import FURTHER, KNOWN, Case
 from tests.audit.checks import audited

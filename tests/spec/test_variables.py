@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.spec import DeviceSpec, uncontrolled
-from bench.study.worker_process import worker_environment
+from bench.study.supervise import worker_environment
 from tests.builders import make_controls
 
 DEVICE = DeviceSpec(kind="cpu", allocator={"MALLOC_ARENA_MAX": "1"}, openmp={"GOMP_SPINCOUNT": 10000})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from bench.capacity.axis import samples_at
-from bench.capacity.reading import speed
+from bench.capacity.placing import is_named_by_text
+from bench.capacity.reading import rate_among
+from bench.capacity.rows import verdict_of
 from bench.capacity.store import CapacityRecords
-from bench.capacity.timing import failed_points, plain_point
+from bench.capacity.timing import Point, plain_point
 from bench.capacity.types import (
     ASKED,
     BATCH,
@@ -15,6 +18,7 @@ from bench.capacity.types import (
     GLOBAL_BATCH,
     MODEL,
     NOT_VALID,
+    UNAUDITED,
     AtMultiple,
     Audited,
     Capacity,
@@ -25,11 +29,10 @@ from bench.capacity.types import (
     TimedSample,
     TimingEnded,
 )
+from bench.capacity.words import mib_text
 from bench.records import PLAIN
 from bench.spec import OFF
 from bench.stats.verdict import FASTER
-
-MIB = 2**20
 
 
 def findings(
@@ -48,9 +51,9 @@ def _findings(
     axis, plain = spec.axis.name, plain_point(rows)
     reach = [row for row in rows if row.largest is not None]
     if not reach:
-        yield f"no placement fits within {_mib(spec.usable_bytes)} at any {axis}"
+        yield f"no placement fits within {mib_text(spec.usable_bytes)} at any {axis}"
         return
-    far = max(reach, key=lambda row: (row.largest or 0, speed(row.throughput) if row.throughput else 0.0))
+    far = max(reach, key=lambda row: (row.largest or 0, rate_among(reach, row)))
     if plain is None:
         yield f"`none` fits at no {axis}; {far.placement} reaches {far.largest}"
     elif far.placement == PLAIN or far.largest == plain.size:
@@ -67,6 +70,8 @@ def _findings(
                 f"{multiple.multiple} times the {axis} in the same memory{_at_share(best.throughput)}, with "
                 f"{best.placement}"
             )
+        elif any((row.largest or 0) >= (multiple.size or math.inf) for row in reach):
+            yield f"{multiple.multiple} times the {axis}: {multiple.reason}"
         elif plain is not None:
             yield f"{multiple.multiple} times the {axis} is not reached: {multiple.reason}"
     faster = [row for row in reach if row.placement != PLAIN and row.throughput and row.throughput.verdict == FASTER]
@@ -105,9 +110,9 @@ def _what_was_asked(spec: CapacitySpec, rows: Sequence[Capacity]) -> Iterator[st
             )
     yield f"the key {spec.key} is that of the controls without {' and '.join(left_out)}, with limit and axis"
     if spec.limit_source == DEVICE:
-        yield f"the limit, {_mib(spec.limit_bytes)}, is what this device has"
+        yield f"the limit, {mib_text(spec.limit_bytes)}, is what this device has"
     if spec.headroom:
-        yield f"{100 * spec.headroom:g} % of the limit stays free: a peak may be {_mib(spec.usable_bytes)}"
+        yield f"{100 * spec.headroom:g} % of the limit stays free: a peak may be {mib_text(spec.usable_bytes)}"
     if spec.limit_source == ASKED and spec.controls.device.kind == "cpu":
         yield (
             "on the CPU the allocator's peak is held against the limit; what the process takes besides (libraries, "
@@ -117,8 +122,7 @@ def _what_was_asked(spec: CapacitySpec, rows: Sequence[Capacity]) -> Iterator[st
         yield "sizes are proven with every micro-batch at its full length, the worst batch; they are timed as asked"
     if spec.axis.kind == MODEL:
         yield f"{spec.axis.name} changes the model, so throughput compares different models: it says what each costs"
-        named = [row.placement for row in rows if row.generators and row.generators[0] in ("explicit", "planned")]
-        if spec.placement_options.get("explicit") or named:
+        if any(is_named_by_text(row.generators) for row in rows):
             yield "placements that were named by their text name the same units at every size"
     if spec.evaluation:
         yield "an evaluation forward runs between the two steps of each probe, and its peak counts"
@@ -132,6 +136,9 @@ def _what_was_not_proven(spec: CapacitySpec, rows: Sequence[Capacity], records: 
             twin = next((r.twin for r in records.of(Audited) if r.placement == row.placement and r.twin), None)
             instead = f"; {twin} takes its place" if twin else ""
             yield f"{row.placement} was not searched: {row.reason}{instead}"
+        verdict = verdict_of(records, row.placement)
+        if spec.audit != OFF and verdict is not None and verdict.outcome == UNAUDITED:
+            yield f"{row.placement} was searched unaudited: {verdict.reason}"
         if row.holes:
             sizes = ", ".join(map(str, row.holes))
             yield f"{row.placement}: {row.largest} fits although {sizes} did not; memory does not grow with size here"
@@ -153,11 +160,13 @@ def _how_it_was_timed(spec: CapacitySpec, records: CapacityRecords) -> Iterator[
     ends = records.of(TimingEnded)
     if ends and ends[-1].reason != "rounds":
         yield f"timing ended by its {ends[-1].reason} after {ends[-1].rounds} rounds"
-    for failed in records.of(SampleFailed):
+    timed = {Point(sample.placement, sample.size) for sample in records.of(TimedSample)}
+    failures = {Point(failed.placement, failed.size): failed for failed in records.of(SampleFailed)}
+    for failed in failures.values():
         yield f"{failed.placement} could not be timed at {failed.size}: {failed.outcome}: {failed.reason}"
     if spec.axis.kind == MODEL and records.of(TimedSample):
         yield "each sample has a process of its own, since the model differs from size to size"
-    lost = len(failed_points(records))
+    lost = len(failures.keys() - timed)
     if lost:
         yield f"{lost} of the points to time have no throughput"
 
@@ -178,7 +187,3 @@ def _share(throughput: Throughput) -> str:
 
 def _percent(share: float | None) -> str:
     return "an unknown share" if share is None else f"{100 * share:.3g} %"
-
-
-def _mib(num_bytes: int) -> str:
-    return f"{num_bytes / MIB:,.0f} MiB"

@@ -9,6 +9,7 @@ from bench.capacity.store import CapacityRecords
 from bench.capacity.timing import Point, multiple_sizes, plain_point
 from bench.capacity.types import (
     FITS,
+    NOT_TRIED,
     AtMultiple,
     AtSize,
     Capacity,
@@ -48,9 +49,9 @@ def at_multiples(
 
 
 def refuted_points(records: CapacityRecords) -> set[Point]:
-    """Where the last probe did not fit, whatever larger size does."""
+    """Where the last probe did not fit, whatever larger size does. One that was not started says nothing."""
     last = {Point(probe.placement, probe.size): probe.outcome for probe in records.of(Probe)}
-    return {point for point, outcome in last.items() if outcome != FITS}
+    return {point for point, outcome in last.items() if outcome not in (FITS, NOT_TRIED)}
 
 
 def _at_multiple(

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.placement import Placement, generate_placements
+from bench.placement.generators import EXPLICIT_FAMILY, PEER_FAMILY, PLANNED_FAMILY, family_of
+from bench.records import PLAIN
 from bench.spec import ChainInfo, PlacementEntry
+
+NAMED = (EXPLICIT_FAMILY, PLANNED_FAMILY, PEER_FAMILY)
 
 
 def placement_at(
@@ -31,7 +35,25 @@ def placement_at(
         original = next((other for other in entries if other.text == entry.twin_of), None)
         if original is not None:
             return Placement.parse(placement_at(original, entries, options, chains)).restored().text
-    if options.get("explicit"):
+    if entry.text == PLAIN or is_named_by_text(entry.generators):
         return entry.text
-    made = {label: one.text for one in generate_placements(options, chains) for label in one.generators}
+    generators = {**options, "explicit": []}
+    made = {label: one.text for one in generate_placements(generators, chains) for label in one.generators}
     return next((made[label] for label in entry.generators if label in made), entry.text)
+
+
+def is_named_by_text(labels: Sequence[str]) -> bool:
+    """Whether no generator can make the placement anew for another model: somebody named it, or it was planned."""
+    return all(family_of(label) in NAMED for label in labels)
+
+
+def joined_options(before: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the generators by which the placements of both are made anew."""
+    joined = {**before, **asked}
+    for name in before.keys() & asked.keys():
+        old, new = before[name], asked[name]
+        if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
+            joined[name] = [*old, *(value for value in new if value not in old)]
+        elif isinstance(old, bool) and isinstance(new, bool):
+            joined[name] = old or new
+    return joined

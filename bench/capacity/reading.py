@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bench.capacity.types import (
     AT_BOUND,
     BATCH,
@@ -26,12 +28,11 @@ from bench.capacity.types import (
     FrontierPoint,
     Throughput,
 )
+from bench.capacity.words import mib_text
 from bench.records import PLAIN
 
-MIB = 2**20
 ABSENT = "–"
 """What stands where nothing was measured."""
-FOUR_DIGITS = 1000
 ENDED_WORDS = {
     SETTLED: "settled",
     DATA_ENDS: "data ends",
@@ -75,9 +76,9 @@ def limit_words(spec: CapacitySpec) -> str:
     """`4,096 MiB`; with a headroom what a peak may reach, and of what."""
     source = ", all that the device has" if spec.limit_source == DEVICE else ""
     if not spec.headroom:
-        return f"{_mib(spec.limit_bytes)}{source}"
+        return f"{mib_text(spec.limit_bytes)}{source}"
     kept = f"{100 * spec.headroom:g} %"
-    return f"{_mib(spec.usable_bytes)} ({_mib(spec.limit_bytes)}{source}, of which {kept} are kept free)"
+    return f"{mib_text(spec.usable_bytes)} ({mib_text(spec.limit_bytes)}{source}, of which {kept} are kept free)"
 
 
 def size_words(axis: Axis, size: int) -> str:
@@ -121,7 +122,7 @@ def unreached_hint(answer: Answer) -> str:
 def rows_with_size(answer: Answer) -> list[Capacity]:
     """The furthest first; of equal sizes the one with most throughput, and among equals in the order of the spec."""
     found = [row for row in answer.rows if row.largest is not None]
-    return sorted(found, key=lambda row: (-(row.largest or 0), -_rate(row)))
+    return sorted(found, key=lambda row: (-(row.largest or 0), -rate_among(answer.rows, row)))
 
 
 def rows_without_size(answer: Answer) -> list[Capacity]:
@@ -137,15 +138,15 @@ def on_frontier(answer: Answer, row: Capacity) -> bool:
     return any(p.placement == row.placement and p.size == row.largest for p in answer.frontier)
 
 
-def _mib(num_bytes: int) -> str:
-    mib = num_bytes / MIB
-    return f"{mib:,.0f} MiB" if mib >= FOUR_DIGITS else f"{mib:.4g} MiB"
-
-
 def speed(of: Throughput | FrontierPoint) -> float:
-    """The paired ratio to `none`, so that all share one state of the machine; as measured where there is none."""
+    """The paired ratio to `none`, so that all share one state of the machine; as measured where there is none. Only
+    what is comparable (`bench.capacity.throughput`) is ranked by it."""
     return of.units_per_s if of.relative is None else of.relative
 
 
-def _rate(row: Capacity) -> float:
-    return 0.0 if row.throughput is None else speed(row.throughput)
+def rate_among(rows: Sequence[Capacity], row: Capacity) -> float:
+    """What a row is ranked by among others; -1 where it was not timed, or not in a round with `none` as others were."""
+    of = row.throughput
+    if of is None or (of.relative is None and any(r.throughput and r.throughput.relative is not None for r in rows)):
+        return -1.0
+    return speed(of)

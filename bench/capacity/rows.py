@@ -14,6 +14,7 @@ from bench.capacity.types import (
     FITS,
     NO_PROOF,
     NONE_FITS,
+    NOT_TRIED,
     NOT_VALID,
     SETTLED,
     UNFINISHED,
@@ -37,8 +38,14 @@ def capacity_rows(spec: CapacitySpec, records: CapacityRecords) -> tuple[Capacit
     )
 
 
-def search_of(spec: CapacitySpec, records: CapacityRecords, placement: str) -> Search:
-    """What is known of one placement."""
+def search_of(spec: CapacitySpec, records: CapacityRecords, placement: str, *, num_before: int = 0) -> Search:
+    """What is known of one placement.
+
+    Args:
+        num_before: probes of all placements that were recorded before this search began: what could not be tried then,
+            for want of free memory, can be now.
+    """
+    stale = {id(probe) for probe in records.of(Probe)[:num_before] if probe.outcome == NOT_TRIED}
     return Search(
         sizes=sizes_of(spec),
         start=spec.start,
@@ -47,6 +54,7 @@ def search_of(spec: CapacitySpec, records: CapacityRecords, placement: str) -> S
         probed={
             size: Known(outcome=probe.outcome, peak_bytes=probe.peak_allocated_bytes)
             for size, probe in probes_of(records, placement).items()
+            if id(probe) not in stale
         },
     )
 
@@ -62,21 +70,23 @@ def verdict_of(records: CapacityRecords, placement: str) -> Audited | None:
 
 
 def is_searched(spec: CapacitySpec, records: CapacityRecords, entry: PlacementEntry) -> bool:
-    """Whether it is known to train as the plain step does, or need not be."""
-    if spec.audit != GATE or entry.text == PLAIN:
-        return True
+    """Whether it is known to train as the plain step does, or need not be. What is known not to is not searched,
+    whether an audit is asked for or not."""
     verdict = verdict_of(records, entry.text)
-    return verdict is not None and verdict.is_valid
+    if verdict is not None:
+        return verdict.lets_it_be_searched
+    return spec.audit != GATE or entry.text == PLAIN
 
 
 def _row(spec: CapacitySpec, entry: PlacementEntry, records: CapacityRecords) -> Capacity:
-    probes = probes_of(records, entry.text)
+    verdict = verdict_of(records, entry.text)
+    ended = _ended(spec, entry, records, verdict)
+    # What ran before the verdict came is no answer, however far it went.
+    probes = {} if ended == NOT_VALID else probes_of(records, entry.text)
     largest = max((size for size, probe in probes.items() if probe.outcome == FITS), default=None)
     beyond_size = min((s for s, p in probes.items() if p.outcome != FITS and s > (largest or 0)), default=None)
     best = None if largest is None else probes[largest]
     beyond = None if beyond_size is None else probes[beyond_size]
-    verdict = verdict_of(records, entry.text)
-    ended = _ended(spec, entry, records, verdict)
     peak = None if best is None else best.peak_allocated_bytes
     return Capacity(
         placement=entry.text,
@@ -101,7 +111,7 @@ def _row(spec: CapacitySpec, entry: PlacementEntry, records: CapacityRecords) ->
 
 
 def _ended(spec: CapacitySpec, entry: PlacementEntry, records: CapacityRecords, verdict: Audited | None) -> str:
-    if verdict is not None and not verdict.is_valid:
+    if verdict is not None and not verdict.lets_it_be_searched:
         return NOT_VALID
     if not is_searched(spec, records, entry):
         return UNFINISHED

@@ -140,8 +140,8 @@ def next_step(search: Search) -> Next:
 def _ended(search: Search) -> str | None:
     low, high, outcomes = search.low, search.high, search.outcomes
     ends_it = ENDS_HERE if low < 0 else (*ENDS_HERE, *DEAR)
-    if any(outcome in ends_it for outcome in outcomes.values()):
-        return FAILED
+    if any(outcome in ends_it for index, outcome in outcomes.items() if index > low):
+        return FAILED  # below what fits it says nothing of how far memory reaches
     if low == search.sizes.count - 1:
         return AT_BOUND
     if low < 0 and outcomes.get(search.start_index) in FAILURES:

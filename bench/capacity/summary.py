@@ -10,15 +10,16 @@ from bench.capacity.findings import findings, notes
 from bench.capacity.multiples import at_multiples, throughput_frontier
 from bench.capacity.rows import capacity_rows
 from bench.capacity.store import CapacityRecords
-from bench.capacity.throughput import throughputs
+from bench.capacity.throughput import comparable, throughputs
 from bench.capacity.timing import Point, failed_points, plain_point, points_to_time
-from bench.capacity.types import FAILED, NO_PROOF, UNFINISHED, Answer, Capacity, CapacitySpec, TimedSample
+from bench.capacity.types import FAILED, NO_PROOF, NOT_VALID, UNFINISHED, Answer, Capacity, CapacitySpec, TimedSample
 
 UNITS_OF_SHAPES = {"sequence_length": "tokens", "image_size": "images"}
 
 
 def summarise(spec: CapacitySpec, records: CapacityRecords) -> Answer:
     rows = capacity_rows(spec, records)
+    searched = {row.placement for row in rows if row.ended != NOT_VALID}
     timed = throughputs(records, plain_point(rows), spec.controls.protocol.target_half_width)
     rows = tuple(
         row
@@ -26,12 +27,13 @@ def summarise(spec: CapacitySpec, records: CapacityRecords) -> Answer:
         else dataclasses.replace(row, throughput=timed.get(Point(row.placement, row.largest)))
         for row in rows
     )
-    multiples = at_multiples(spec, rows, records, timed)
+    ranked = comparable({point: of for point, of in timed.items() if point.placement in searched})
+    multiples = at_multiples(spec, rows, records, ranked)
     return Answer(
         spec=spec,
         unit=unit_of(spec),
         rows=rows,
-        frontier=throughput_frontier(timed, records),
+        frontier=throughput_frontier(ranked, records),
         at_multiples=multiples,
         findings=findings(spec, rows, multiples, unit_of(spec)),
         notes=notes(spec, rows, records),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.capacity.store import CapacityRecords
 from bench.capacity.timing import Point
@@ -28,6 +28,13 @@ def throughputs(records: CapacityRecords, reference: Point | None, target_half_w
         point: _throughput(list(samples.values()), of_reference, point == reference, target_half_width)
         for point, samples in by_point.items()
     }
+
+
+def comparable(timed: Mapping[Point, Throughput]) -> dict[Point, Throughput]:
+    """Those that can be ranked together: where any was paired with `none`, the paired ones. A ratio and tokens a second
+    are no two values of one thing, and neither are two unpaired times."""
+    is_paired = any(throughput.relative is not None for throughput in timed.values())
+    return {p: throughput for p, throughput in timed.items() if not is_paired or throughput.relative is not None}
 
 
 def _throughput(

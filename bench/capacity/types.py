@@ -35,6 +35,8 @@ STAGES = ("build", "batch", "forward", "backward", "optimizer", "evaluation", "e
 
 SETTLED, AT_BOUND, NONE_FITS, FAILED, UNFINISHED = "settled", "bound", "none-fits", "error", "unfinished"
 NOT_VALID, NO_PROOF = "invalid", "not-tried"
+UNAUDITED = "unaudited"
+"""Of an audit: the plain step fits with no batch, so that nothing could be held against the placement."""
 ENDS = (SETTLED, DATA_ENDS, AT_BOUND, NO_PROOF, NONE_FITS, FAILED, NOT_VALID, UNFINISHED)
 """How the search for a placement's largest size ended. `settled`: it fits and the next size does not. `data-ends`:
 there is no batch of the next size. `bound`: there is no next size in the search. `not-tried`: the next size is expected
@@ -178,13 +180,19 @@ class Audited:
     key: str
     """`bench.spec.audit_key` of the controls as asked and the placement."""
     outcome: str
-    """`valid` (also with ignored differences), `invalid`, `flaky`, `unsupported` …, as the audit words it."""
+    """`valid` (also with ignored differences), `invalid`, `flaky`, `unsupported` …, as the audit words it; or
+    `unaudited`."""
     is_valid: bool
     reason: str = ""
     twin: str | None = None
     """The placement with @restore that takes its place, where there is a valid one."""
     reused_from: str | None = None
     """The study that it was found in."""
+
+    @property
+    def lets_it_be_searched(self) -> bool:
+        """Whether the placement trains as the plain step does, or that step fits with no batch to be held against."""
+        return self.is_valid or self.outcome == UNAUDITED
 
 
 @dataclass(frozen=True, kw_only=True)

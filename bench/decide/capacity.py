@@ -78,7 +78,7 @@ def recommend_capacity(answer: Answer, capacity: str, size: int | None = None) -
         return CapacityChoice(
             kind=TOO_LARGE, capacity=capacity, size=size, chosen=None, furthest=furthest, notes=answer.notes
         )
-    chosen = _chosen(ordered, size)
+    chosen = _chosen(answer, ordered, size)
     is_none = chosen.placement == PLAIN
     # At a size that none reaches there is nothing to be second in.
     others = [] if is_none and size is not None else [row for row in ordered if row is not chosen]
@@ -93,16 +93,18 @@ def recommend_capacity(answer: Answer, capacity: str, size: int | None = None) -
     )
 
 
-def _chosen(ordered: list[Capacity], size: int | None) -> Capacity:
+def _chosen(answer: Answer, ordered: list[Capacity], size: int | None) -> Capacity:
     """`ordered`: the one with most throughput first; not empty."""
     none = next((row for row in ordered if row.placement == PLAIN), None)
-    first = ordered[0]
     if none is None:
-        return first
-    if size is not None:
-        return none
-    throughput = first.throughput
-    return first if throughput is not None and throughput.verdict == FASTER else none
+        return ordered[0]
+    return none if size is not None else next((row for row in ordered if _is_faster(answer, row)), none)
+
+
+def _is_faster(answer: Answer, row: Capacity) -> bool:
+    """Whether it is shown to have more throughput than `none` at the size that it would be trained at."""
+    timed = _reaching(answer, row, None).timed
+    return timed is not None and timed.throughput.verdict == FASTER
 
 
 def _reaching(answer: Answer, row: Capacity, size: int | None) -> Reaching:
@@ -125,7 +127,10 @@ def _reaching(answer: Answer, row: Capacity, size: int | None) -> Reaching:
 
 def _timed(answer: Answer, row: Capacity) -> list[Timed]:
     """At its own largest size, and at multiples of none's; smallest first."""
-    return sorted((at for at in timed_points(answer) if at.placement == row.placement), key=lambda at: at.size)
+    points = timed_points(answer)
+    if any(at.throughput.relative is not None for at in points):
+        points = tuple(at for at in points if at.throughput.relative is not None)  # what can be ranked together
+    return sorted((at for at in points if at.placement == row.placement), key=lambda at: at.size)
 
 
 def _proven_at_multiples(answer: Answer, row: Capacity) -> set[int]:

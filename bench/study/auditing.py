@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.spec import Controls, to_mapping
+from bench.spec import Controls, SpecError, to_mapping
 from bench.study.ask import ask_process
 from bench.study.device_lock import hold_device
 from bench.study.progress import Watch
@@ -20,6 +20,8 @@ class Audited:
 
     verdicts: tuple[Mapping[str, Any], ...]
     """`bench.audit.verdict.Verdict` as mappings, in the order asked for."""
+    unaudited: str = ""
+    """Why there are none of the last ones: the step fits with no batch."""
 
 
 def audit_placements(
@@ -38,4 +40,6 @@ def audit_placements(
     request = {"controls": to_mapping(controls), "placements": list(placements), "options": dict(options)}
     with hold_device(controls, name, watch):
         told = ask_process("bench.worker.audit", request, controls, Audited, what="the audit", timeout_s=TIMEOUT_S)
+    if told.unaudited:
+        raise SpecError(told.unaudited)
     return told.verdicts

@@ -10,6 +10,7 @@ import dataclasses
 from pathlib import Path
 
 from bench.capacity.axis import sizes_of
+from bench.capacity.placing import joined_options
 from bench.capacity.store import (
     SPEC_FILE,
     CapacityWriter,
@@ -33,7 +34,7 @@ from bench.study.capacity_session import Session
 from bench.study.capacity_time import time_all
 from bench.study.device_lock import hold_device
 from bench.study.progress import Watch
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
 
 def run_capacity(spec: CapacitySpec, results: Path, watch: Watch, plan: PlanRequest | None = None) -> Path:
@@ -93,7 +94,8 @@ def _joined(directory: Path, asked: CapacitySpec) -> CapacitySpec:
     known = {entry.text for entry in there.placements}
     placements = (*there.placements, *(entry for entry in asked.placements if entry.text not in known))
     limit = there.limit_bytes if asked.limit_source == DEVICE else asked.limit_bytes
-    return dataclasses.replace(asked, placements=placements, limit_bytes=limit)
+    options = joined_options(there.placement_options, asked.placement_options)
+    return dataclasses.replace(asked, placements=placements, placement_options=options, limit_bytes=limit)
 
 
 def _with_plain(spec: CapacitySpec) -> CapacitySpec:

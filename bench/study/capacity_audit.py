@@ -11,22 +11,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.audit.options import GATE as GATE_OPTIONS
-from bench.audit.verdict import ATTRIBUTE, HOOK, RNG, STATE, UNSUPPORTED
+from bench.audit.twin import twin_entry, twin_to_try
+from bench.audit.verdict import UNSUPPORTED
 from bench.capacity.rows import verdict_of
-from bench.capacity.types import Audited
-from bench.placement import Placement, PlacementError, placement_id
+from bench.capacity.types import UNAUDITED, Audited
 from bench.records import PLAIN, AuditRecord
 from bench.records.audit import verdicts_beside
-from bench.spec import AUTO, GATE, PlacementEntry, SpecError, audit_key, from_mapping, to_mapping
+from bench.spec import AUTO, GATE, SpecError, audit_key, from_mapping, to_mapping
 from bench.study.ask import ask_process
 from bench.study.auditing import TIMEOUT_S, Audited as AuditAnswer
+from bench.study.capacity_room import room_for
 from bench.study.capacity_session import Session
-from bench.study.worker_process import WorkerError
+from bench.study.supervise import WorkerError
 
-RESTORABLE = (STATE, ATTRIBUTE, RNG, HOOK)
-"""Kinds of fault where putting state back may be the cure, as in `bench.worker.gate`."""
 Found = tuple[AuditRecord, str | None]
 """A verdict, and the study that it was taken from."""
+
+
+class _NoRoomError(Exception):
+    """The machine has not enough free memory for an audit to say anything."""
 
 
 def audit_all(session: Session) -> None:
@@ -38,17 +41,21 @@ def audit_all(session: Session) -> None:
         for entry in session.spec.placements
         if entry.text != PLAIN and verdict_of(session.records, entry.text) is None
     ]
-    if not waiting:
-        return
-    found = _verdicts(session, waiting)
+    try:
+        _audit(session, waiting)
+    except _NoRoomError as error:
+        session.tell("auditing", f"not audited now: {error}; the same command goes on")
+
+
+def _audit(session: Session, waiting: Sequence[str]) -> None:
+    found = _verdicts(session, waiting) if waiting else {}
     twins = {text: twin for text in waiting if (twin := _twin_of(session, text, found[text][0])) is not None}
     of_twins = _verdicts(session, list(twins.values())) if twins else {}
     for text in waiting:
         twin = twins.get(text)
         if twin is not None and of_twins[twin][0].is_valid:
             # The twin joins before its original is settled: a kill in between leaves the original to be judged again.
-            entry = PlacementEntry(text=twin, id=placement_id(twin), generators=(f"twin of {text}",), twin_of=text)
-            session.add_placements([entry])
+            session.add_placements([twin_entry(text, twin)])
             _record(session, twin, of_twins[twin], None)
             _record(session, text, found[text], twin)
         else:
@@ -68,11 +75,17 @@ def _verdicts(session: Session, texts: Sequence[str]) -> dict[str, Found]:
     return found
 
 
-def _asked(session: Session, texts: Sequence[str]) -> list[AuditRecord]:
-    """All in one process; where that breaks, each in one of its own, so that one breaks alone."""
+def _asked(session: Session, texts: Sequence[str], attempts_left: int = 1) -> list[AuditRecord]:
+    """All in one process; where that breaks, each in one of its own, so that one breaks alone. Somebody may kill a
+    process without meaning its placement, so one that breaks alone is asked once more."""
     spec = session.spec
+    # On the CPU bounded like a probe, so that a start size that is too large ends in a smaller batch.
+    room = room_for(spec.controls, spec.usable_bytes, None)
+    if room.refused:
+        raise _NoRoomError(room.refused)
+    bound = room.bound_bytes if spec.controls.device.kind == "cpu" else None
     request = {
-        "controls": to_mapping(spec.controls),
+        "controls": to_mapping(session.bounded(bound)),
         "placements": list(texts),
         "options": to_mapping(GATE_OPTIONS),
     }
@@ -83,10 +96,17 @@ def _asked(session: Session, texts: Sequence[str]) -> list[AuditRecord]:
     except WorkerError as error:
         if len(texts) > 1:
             return [verdict for text in texts for verdict in _asked(session, [text])]
-        return [_unsupported(session, texts[0], str(error))]
+        if attempts_left:
+            return _asked(session, texts, attempts_left - 1)
+        return [_without(session, texts[0], UNSUPPORTED, str(error))]
     except SpecError as error:
-        return [_unsupported(session, text, str(error)) for text in texts]
-    return [_as_record(session, text, verdict) for text, verdict in zip(texts, told.verdicts, strict=True)]
+        if room.is_cut:
+            raise _NoRoomError(str(error)) from None
+        return [_without(session, text, UNSUPPORTED, str(error)) for text in texts]
+    if told.unaudited and room.is_cut:
+        raise _NoRoomError(told.unaudited)
+    judged = [_as_record(session, text, verdict) for text, verdict in zip(texts, told.verdicts, strict=False)]
+    return [*judged, *(_without(session, text, UNAUDITED, told.unaudited) for text in texts[len(judged) :])]
 
 
 def _as_record(session: Session, text: str, verdict: Mapping[str, Any]) -> AuditRecord:
@@ -94,10 +114,11 @@ def _as_record(session: Session, text: str, verdict: Mapping[str, Any]) -> Audit
     return from_mapping(AuditRecord, {**verdict, **stamp})
 
 
-def _unsupported(session: Session, text: str, why: str) -> AuditRecord:
+def _without(session: Session, text: str, outcome: str, why: str) -> AuditRecord:
+    """A verdict that no trial led to."""
     verdict = {
         "placement": text,
-        "outcome": UNSUPPORTED,
+        "outcome": outcome,
         "trials": 0,
         "differing": 0,
         "tolerance": 0.0,
@@ -108,14 +129,7 @@ def _unsupported(session: Session, text: str, why: str) -> AuditRecord:
 
 
 def _twin_of(session: Session, text: str, verdict: AuditRecord) -> str | None:
-    if verdict.is_valid or session.spec.restore != AUTO or not verdict.findings:
-        return None
-    if verdict.findings[0]["kind"] not in RESTORABLE:
-        return None
-    try:
-        twin = Placement.parse(text).restored().text
-    except PlacementError:
-        return None  # its regions cannot be restored
+    twin = twin_to_try(text, verdict) if session.spec.restore == AUTO else None
     return None if twin in {entry.text for entry in session.spec.placements} else twin
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.capacity.axis import accumulation_at
 from bench.capacity.types import DOES_NOT_FIT, NOT_TRIED, Expected, Probe
+from bench.capacity.words import mib_text
 from bench.spec import to_mapping
 from bench.study.blame import blame, is_from_outside
 from bench.study.capacity_process import Heard, run_asked
@@ -17,7 +18,6 @@ MODULE = "bench.worker.capacity"
 OUT_OF_MEMORY = "oom"
 ATTEMPTS = 2
 """Somebody may kill a worker without meaning its placement, so the first such kill is forgiven."""
-MIB = 2**20
 
 
 def probe_size(session: Session, placement: str, size: int) -> Probe:
@@ -81,7 +81,7 @@ def _with_bound(told: dict[str, Any], session: Session, room: Room) -> dict[str,
     the limit."""
     if told["outcome"] != DOES_NOT_FIT or told.get("peak_allocated_bytes") is not None or room.bound_bytes is None:
         return told
-    bound = f"{room.bound_bytes / MIB:,.0f} MiB"
+    bound = mib_text(room.bound_bytes)
     if room.is_cut:
         return {
             **told,

@@ -10,13 +10,13 @@ from typing import Any
 from bench.capacity.axis import asked_axis, bound_of, sizes_of, start_size
 from bench.capacity.key import capacity_key
 from bench.capacity.types import ASKED, DEVICE, MICRO_BATCH, CapacitySpec
+from bench.capacity.words import MIB, mib_text
 from bench.placement import check_modules, check_ops, generate_placements
 from bench.spec import AUDITS, AUTO, GATE, RESTORES, Controls, SpecError, validate_controls
 from bench.study.probe import Probe, probe_worker
 
 CPU_SHARE = 0.8
 """Of the machine's memory, what a limit that is not given leaves to the step."""
-MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +82,11 @@ def resolved(request: CapacityRequest) -> CapacitySpec:
     check_ops(entries, probe.ops)
     source = DEVICE if request.limit_bytes is None else ASKED
     limit = _device_limit(controls, probe) if request.limit_bytes is None else request.limit_bytes
+    there = probe.capacity_bytes
+    if controls.device.kind == "cuda" and there is not None and limit > there:
+        raise SpecError(
+            f"limit: {mib_text(limit)} is more than this device has, {mib_text(there)}; leave it away for all"
+        )
     spec = CapacitySpec(
         name=controls.model.name,
         key=capacity_key(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.capacity.words import mib_text
 from bench.device.proc import cgroup_folders, read_number, read_pairs
 from bench.spec import Controls
 
@@ -21,7 +22,6 @@ KEPT_FREE_BYTES = 256 * 2**20
 """Of the machine's memory, for whatever else runs."""
 LIBRARY_BYTES = 512 * 2**20
 """That a process takes before it builds its step."""
-MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,11 @@ def room_for(controls: Controls, usable_bytes: int, forecast_bytes: int | None, 
         return Room(bound_bytes=wanted)
     there = free - KEPT_FREE_BYTES - LIBRARY_BYTES
     if there <= 0 or (forecast_bytes is not None and forecast_bytes > there):
-        needed = (
-            "what it needs is unknown" if forecast_bytes is None else f"it is forecast to take {_mib(forecast_bytes)}"
-        )
-        return Room(bound_bytes=None, refused=f"{needed}, and this machine has {_mib(max(0, there))} to spare for it")
+        needed = "what it needs is unknown"
+        if forecast_bytes is not None:
+            needed = f"it is forecast to take {mib_text(forecast_bytes)}"
+        to_spare = f"this machine has {mib_text(max(0, there))} to spare for it"
+        return Room(bound_bytes=None, refused=f"{needed}, and {to_spare}")
     return Room(bound_bytes=min(wanted, there), is_cut=there < wanted)
 
 
@@ -73,7 +74,3 @@ def _reclaimable(folder: Path) -> int:
         return next((int(value) for name, value in pairs if name == "inactive_file"), 0)
     except (OSError, ValueError):
         return 0
-
-
-def _mib(num_bytes: int) -> str:
-    return f"{num_bytes / MIB:,.0f} MiB"

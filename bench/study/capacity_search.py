@@ -38,7 +38,7 @@ def _steps(session: Session) -> dict[str, Next]:
     """Of every placement that is searched."""
     spec, records = session.spec, session.records
     return {
-        entry.text: next_step(search_of(spec, records, entry.text))
+        entry.text: next_step(search_of(spec, records, entry.text, num_before=session.num_before))
         for entry in spec.placements
         if is_searched(spec, records, entry)
     }
@@ -47,7 +47,7 @@ def _steps(session: Session) -> dict[str, Next]:
 def _told(session: Session, probe: Probe) -> str | None:
     """A line that stays on the screen: once a placement is settled, or where a probe failed."""
     name, text = session.spec.axis.name, probe.placement
-    step = next_step(search_of(session.spec, session.records, text))
+    step = next_step(search_of(session.spec, session.records, text, num_before=session.num_before))
     if isinstance(step, Done):
         return f"{text}: {'fits at no size' if step.largest is None else f'{name} {step.largest}'} ({step.ended})"
     if probe.outcome in (FITS, DOES_NOT_FIT):

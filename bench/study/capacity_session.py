@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.capacity.axis import controls_at, proof_controls_at
 from bench.capacity.store import CapacityRecords, CapacityWriter, write_spec
-from bench.capacity.types import MODEL, CapacitySpec, Starting
+from bench.capacity.types import MODEL, CapacitySpec, Probe, Starting
 from bench.spec import Controls, PlacementEntry, to_mapping
 from bench.study.progress import Progress, Watch
 
@@ -21,6 +21,11 @@ class Session:
     spec: CapacitySpec
     writer: CapacityWriter
     watch: Watch
+    num_before: int = field(init=False)
+    """Probes that were recorded before this run."""
+
+    def __post_init__(self) -> None:
+        self.num_before = len(self.records.of(Probe))
 
     @property
     def records(self) -> CapacityRecords:
@@ -32,6 +37,10 @@ class Session:
 
     def tell(self, label: str, message: str | None = None, done: int = 0, total: int = 0) -> None:
         self.watch(Progress(done=done, total=total, label=label, seconds_left=None, message=message))
+
+    def bounded(self, bound_bytes: int | None) -> Controls:
+        """As asked, for a process that may take so much memory."""
+        return _bounded(self.spec.controls, bound_bytes)
 
     def timed_controls(self, size: int, bound_bytes: int | None) -> Controls:
         """At a size, for a process that may take so much memory."""

@@ -15,9 +15,12 @@ from bench.study.blame import blame, is_from_outside
 from bench.study.capacity_probe import probe_size
 from bench.study.capacity_process import Heard, run_asked
 from bench.study.capacity_session import Session
+from bench.study.supervise import WorkerError
 
 MODULE = "bench.worker.capacity_rounds"
 BY_ROUNDS, BY_TIME_CAP, BY_WORKER = "rounds", "time cap", "worker"
+WELL, KILLED, FAILED = "well", "killed", "failed"
+"""How a worker ended: by its own will, by somebody's who may not have meant the placement at work, or by a fault."""
 
 
 def time_all(session: Session) -> None:
@@ -33,12 +36,14 @@ def time_all(session: Session) -> None:
         if not turns or (left is not None and left <= 0 and session.records.of(TimedSample)):
             break
         before = len(session.records.of(TimedSample)) + len(session.records.of(SampleFailed))
-        killed = _take(session, points, turns, left)
-        forgiven += killed
+        ended = _take(session, [p for p in points if p not in failed_points(session.records)], turns, left)
+        forgiven += ended == KILLED
         after = len(session.records.of(TimedSample)) + len(session.records.of(SampleFailed))
-        if after == before and (not killed or forgiven > 1):
+        if after == before and (ended != KILLED or forgiven > 1):
             reason = BY_WORKER
             break
+        if ended == WELL and left is not None and spec.axis.kind != MODEL:
+            break  # it did all its rounds, or another one would have ended after the cap
     if points:
         done = len({sample.round for sample in session.records.of(TimedSample)})
         if not missing_turns(spec, points, session.records):
@@ -51,42 +56,44 @@ def time_all(session: Session) -> None:
 
 def prove_best(session: Session) -> None:
     """A probe of the fastest placement at each multiple, at that very size; where it does not fit, of the next."""
+    tried: set[tuple[str, int]] = set()
     while True:
         answer = summarise(session.spec, session.records)
         unproven = [
             (at.placement, at.size)
             for multiple in answer.at_multiples
             for at in multiple.rows
-            if at.placement == multiple.best and not at.is_proven
+            if at.placement == multiple.best and not at.is_proven and (at.placement, at.size) not in tried
         ]
         if not unproven:
             return
         placement, size = unproven[0]
+        tried.add((placement, size))
         session.tell(f"proving {session.spec.axis.name} {size}: {placement}")
         probe_size(session, placement, size)
 
 
-def _take(session: Session, points: Sequence[Point], turns: Sequence[Turn], left_s: float | None) -> bool:
-    """Whether a worker was killed by somebody."""
+def _take(session: Session, points: Sequence[Point], turns: Sequence[Turn], left_s: float | None) -> str:
+    """How the worker ended; of several, whether one was killed."""
     if session.spec.axis.kind != MODEL:
         return _ask(session, points, [_round(turn, points) for turn in turns], left_s)
-    killed = False
+    ended = set()
     began = time.monotonic()
     for turn in turns:
         for position, point in enumerate(turn.points):
             if point not in failed_points(session.records):
                 asked = {"round": turn.round, "order": [0], "first_position": position}
-                killed |= _ask(session, [point], [asked], None)
+                ended.add(_ask(session, [point], [asked], None))
         if left_s is not None and time.monotonic() - began > left_s:
             break
-    return killed
+    return KILLED if KILLED in ended else FAILED if FAILED in ended else WELL
 
 
 def _round(turn: Turn, points: Sequence[Point]) -> dict[str, Any]:
     return {"round": turn.round, "order": [points.index(point) for point in turn.points]}
 
 
-def _ask(session: Session, points: Sequence[Point], rounds: Sequence[Mapping[str, Any]], left_s: float | None) -> bool:
+def _ask(session: Session, points: Sequence[Point], rounds: Sequence[Mapping[str, Any]], left_s: float | None) -> str:
     spec = session.spec
     entries = {entry.text: entry for entry in spec.placements}
     bound = spec.usable_bytes if spec.controls.device.kind == "cuda" else None  # on the CPU the sizes are proven
@@ -101,9 +108,17 @@ def _ask(session: Session, points: Sequence[Point], rounds: Sequence[Mapping[str
         "cap_s": left_s,
         **session.model_options(),
     }
-    hearing = _Hearing(session, total=sum(len(r["order"]) for r in rounds))
+    # Of a single point even the building of its step is its own; of several, what happens before the first begins.
+    at = points[0] if len(points) == 1 else None
+    hearing = _Hearing(session, total=sum(len(r["order"]) for r in rounds), at=at)
     session.starting("time")
-    heard = run_asked(MODULE, request, _first(controls), session.directory, spec.probe_timeout_s, hearing)
+    try:
+        heard = run_asked(MODULE, request, _first(controls), session.directory, spec.probe_timeout_s, hearing)
+    except WorkerError as error:
+        if at is None:
+            raise
+        hearing.fail(at, "error", str(error))
+        return FAILED
     return hearing.judge(heard)
 
 
@@ -114,11 +129,11 @@ def _first(controls: Mapping[Point, Controls]) -> Controls:
 class _Hearing:
     """Records samples as they come."""
 
-    def __init__(self, session: Session, total: int) -> None:
+    def __init__(self, session: Session, total: int, at: Point | None) -> None:
         self._session = session
         self._total = total
         self._done = 0
-        self._at: Point | None = None
+        self._at = at
 
     def __call__(self, about: str, value: Any) -> None:
         session, axis = self._session, self._session.spec.axis.name
@@ -130,20 +145,21 @@ class _Hearing:
             session.writer.write(TimedSample, **{**value, "step_times_ms": tuple(value["step_times_ms"])})
         elif about == "failed":
             self._at = None
-            self._fail(value["placement"], value["size"], value["outcome"], value["reason"])
+            self.fail(Point(value["placement"], value["size"]), value["outcome"], value["reason"])
 
-    def judge(self, heard: Heard) -> bool:
-        """Of a worker that ended; True where somebody may have killed it without meaning the placement at work."""
+    def judge(self, heard: Heard) -> str:
+        """How the worker ended; a fault is recorded as that of the point at work."""
         if heard.ended_well:
-            return False
+            return WELL
         if is_from_outside(heard.ending):
             self._session.tell("time", "the worker that takes times was killed; another one goes on")
-            return True
+            return KILLED
         outcome, reason = blame(heard.ending)
         if self._at is not None:
-            self._fail(self._at.placement, self._at.size, outcome, reason)
-        return False
+            self.fail(self._at, outcome, reason)
+        return FAILED
 
-    def _fail(self, placement: str, size: int, outcome: str, reason: str) -> None:
-        self._session.writer.write(SampleFailed, placement=placement, size=size, outcome=outcome, reason=reason)
-        self._session.tell("time", f"{placement} at {size}: {outcome}: {reason}")
+    def fail(self, point: Point, outcome: str, reason: str) -> None:
+        fields = {"placement": point.placement, "size": point.size, "outcome": outcome, "reason": reason}
+        self._session.writer.write(SampleFailed, **fields)
+        self._session.tell("time", f"{point.placement} at {point.size}: {outcome}: {reason}")

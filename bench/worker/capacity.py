@@ -15,6 +15,7 @@ import torch
 
 from bench.capacity.placing import placement_at
 from bench.capacity.types import DATA_ENDS, DOES_NOT_FIT, FITS, NO_STEP
+from bench.capacity.words import mib_text
 from bench.measure import MemoryReading, is_out_of_memory, measure_memory
 from bench.measure.memory import OnPhase
 from bench.spec import Controls, PlacementEntry
@@ -30,7 +31,6 @@ from bench.worker.warmup import MAX_SKIPPED_STEPS
 
 EVALUATION = "evaluation"
 STEPS = 2
-MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def _judged(reading: MemoryReading, changed: int, usable_bytes: int, found: Foun
         return NO_STEP, f"{STEPS} optimizer steps changed no weight: it does not train"
     over = reading.peak_bytes - usable_bytes
     if over > 0:
-        return DOES_NOT_FIT, f"its peak of {_mib(reading.peak_bytes)} is {_mib(over)} over the limit"
+        return DOES_NOT_FIT, f"its peak of {mib_text(reading.peak_bytes)} is {mib_text(over)} over the limit"
     return FITS, ""
 
 
@@ -153,10 +153,6 @@ def _until_scaled(step: TrainingStep, lines: Lines) -> None:
         step.run(lambda phase: lines.enter(OPTIMIZER if phase == ZERO_GRAD else phase))
         if step.optimizer_steps:
             return
-
-
-def _mib(num_bytes: int) -> str:
-    return f"{num_bytes / MIB:,.1f} MiB"
 
 
 if __name__ == "__main__":

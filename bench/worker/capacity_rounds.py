@@ -147,6 +147,7 @@ class _Timing:
         least, most = protocol.warmup_steps_min, protocol.warmup_steps_max
         with self._bench.placed(self._texts[0]):
             while len(times) < most and not (len(times) >= least and has_settled(times, states)):
+                self._lines.tell("settling", len(times))  # each step is a sign of life
                 times += time_steps(self._step.run, 1, self._device).steps_ms
                 states.append(allocator_state(self._device))
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,14 +22,19 @@ from bench.capacity.types import (
     FAILED,
     FITS,
     NOT_TRIED,
+    NOT_VALID,
     SETTLED,
     CapacitySpec,
     Expected,
     Probe,
+    SampleFailed,
     TimedSample,
 )
-from bench.spec import OptimizerSpec, to_mapping
+from bench.spec import GATE, OptimizerSpec, to_mapping
+from bench.study.auditing import Audited as AuditAnswer
 from bench.study.capacity import answer_of
+from bench.study.capacity_process import run_asked
+from bench.study.supervise import WorkerError
 from tests.capacity.capacities import EACH, MIB, Ran, entries_of, limited_controls, make_spec, run_spec
 
 FAIL_FROM = 7
@@ -178,6 +184,69 @@ def test_more_rounds_add_to_those_that_are_there(finished: tuple[CapacitySpec, P
     ran = run_spec(dataclasses.replace(spec, rounds=4), tmp_path)
     assert sorted({sample.round for sample in ran.records.of(TimedSample)}) == [0, 1, 2, 3]
     assert len(ran.records.of(Probe)) == len(read_capacity_records(capacity_path(folder, spec)).of(Probe))
+
+
+def test_a_worker_that_dies_over_a_point_is_not_asked_for_it_again(tmp_path: Path) -> None:
+    spec = limited(largest=2, placements=("none", EACH), fail_from=2, where="backward", how="exit-while-timed")
+    ran = run_spec(dataclasses.replace(spec, rounds=3, multiples=(), start=2), tmp_path)
+    assert [(f.placement, f.size, f.outcome) for f in ran.records.of(SampleFailed)] == [
+        ("none", 2, "crashed"),
+        (EACH, 2, "crashed"),
+    ]
+    assert not ran.records.of(TimedSample)
+    assert {row.largest for row in ran.answer.rows} == {2}, "what was proven stays"
+    assert not ran.answer.is_complete
+
+
+def test_no_round_begins_that_would_end_after_the_time_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting a worker takes no time on the parent's clock here, and all of the cap on the worker's."""
+    monkeypatch.setattr("bench.study.capacity_time.time", SimpleNamespace(monotonic=lambda: 0.0))
+    spec = dataclasses.replace(limited(largest=2), rounds=5, multiples=(), start=2, time_cap_s=1e-6)
+    ran = run_spec(spec, tmp_path)
+    assert len(ran.records.of(TimedSample)) == 1
+    assert any("time cap" in note for note in ran.answer.notes)
+
+
+def test_a_worker_that_has_said_all_and_does_not_end_is_ended(tmp_path: Path) -> None:
+    heard: list[tuple[str, object]] = []
+    controls = limited_controls()
+    found = run_asked("tests.capacity.lingering", {}, controls, tmp_path, 6.0, lambda *line: heard.append(line))
+    assert heard == [("answer", 1)]
+    assert found.ending.silence is not None
+    assert not found.ended_well
+
+
+def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: AuditAnswer | WorkerError) -> Ran:
+    """A search whose audits, one after the other, end so."""
+    left = list(answers)
+
+    def ask(*_: object, **__: object) -> AuditAnswer:
+        answer = left.pop(0)
+        if isinstance(answer, WorkerError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("bench.study.capacity_audit.ask_process", ask)
+    spec = dataclasses.replace(limited(largest=2, placements=("none", EACH)), audit=GATE, start=2)
+    ran = run_spec(spec, tmp_path)
+    assert not left
+    return ran
+
+
+def test_an_audit_that_dies_once_is_asked_again_before_anything_is_held_against_the_placement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = gated(tmp_path, monkeypatch, WorkerError("died by Killed"), WorkerError("died by Killed"))
+    assert (ran.row(EACH).ended, ran.row(EACH).largest) == (NOT_VALID, None)
+    assert "died by Killed" in ran.row(EACH).reason
+
+
+def test_what_cannot_be_audited_since_the_plain_step_never_fits_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = gated(tmp_path, monkeypatch, AuditAnswer(verdicts=(), unaudited="the plain step fits with no batch"))
+    assert (ran.row(EACH).ended, ran.row(EACH).largest) == (AT_BOUND, 2)
+    assert f"{EACH} was searched unaudited: the plain step fits with no batch" in ran.answer.notes
 
 
 PARENT = """

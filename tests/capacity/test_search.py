@@ -262,3 +262,11 @@ def test_sizes_are_multiples_up_to_the_bound() -> None:
     assert not sizes.has(1000)
     with pytest.raises(IndexError, match="size 15 of 15"):
         sizes[15]
+
+
+def test_a_fault_below_a_size_that_fits_unsettles_nothing() -> None:
+    known = {12: Known(outcome="leaking"), 15: Known(outcome=FITS), 16: Known(outcome=DOES_NOT_FIT)}
+    search = Search(sizes=Sizes(multiple=1, largest=64), start=4, limit_bytes=1000, expected={}, probed=known)
+    step = next_step(search)
+    assert isinstance(step, Done)
+    assert (step.ended, step.largest) == (SETTLED, 15)

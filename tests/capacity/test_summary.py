@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from bench.capacity.rows import search_of
+from bench.capacity.search import Done, next_step
 from bench.capacity.store import CapacityRecords
 from bench.capacity.summary import summarise
 from bench.capacity.timing import Point, missing_turns, points_to_time, shuffled
@@ -13,7 +15,9 @@ from bench.capacity.types import (
     DOES_NOT_FIT,
     FITS,
     GLOBAL_BATCH,
+    NO_PROOF,
     NONE_FITS,
+    NOT_TRIED,
     NOT_VALID,
     SETTLED,
     UNFINISHED,
@@ -215,6 +219,85 @@ def test_an_invalid_placement_is_listed_and_not_searched() -> None:
     assert (found.ended, found.largest) == (NOT_VALID, None)
     assert found.reason == "its replay is invalid: rng: masks differ"
     assert answer.is_complete, "that it is invalid is an answer"
+
+
+def verdict_on(placement: str, outcome: str) -> Audited:
+    return Audited(unix_time_s=9.0, placement=placement, key="k", outcome=outcome, is_valid=False, reason="why")
+
+
+def test_what_was_measured_before_its_verdict_came_is_on_no_frontier() -> None:
+    answer = answer_of(
+        spec_of(BIG, audit=GATE),
+        settled("none", 4),
+        settled(BIG, 8),
+        samples("none", 4, 100.0),
+        samples(BIG, 8, 160.0),
+        [verdict_on(BIG, "invalid")],
+    )
+    found = row(answer, BIG)
+    assert (found.ended, found.largest, found.times_none, found.throughput) == (NOT_VALID, None, None, None)
+    assert [point.placement for point in answer.frontier] == ["none"]
+    assert not any(multiple.rows for multiple in answer.at_multiples)
+    assert answer.is_complete
+
+
+def test_where_the_plain_step_fits_with_no_batch_placements_are_searched_unaudited() -> None:
+    answer = answer_of(
+        spec_of(BIG, audit=GATE, multiples=()),
+        [probe("none", 1, None)],
+        settled(BIG, 8),
+        samples(BIG, 8, 160.0),
+        [verdict_on(BIG, "unaudited")],
+    )
+    assert (row(answer, BIG).ended, row(answer, BIG).largest) == (SETTLED, 8)
+    assert f"{BIG} was searched unaudited: why" in answer.notes
+
+
+def test_ratios_are_not_ranked_with_tokens_a_second() -> None:
+    """BIGGER's round was broken off before `none` had its turn."""
+    answer = answer_of(
+        spec_of(BIG, BIGGER, multiples=()),
+        settled("none", 4),
+        settled(BIG, 8),
+        settled(BIGGER, 10),
+        samples("none", 4, 100.0),
+        samples(BIG, 8, 220.0),
+        samples(BIGGER, 10, 400.0, rounds=1, first=3),
+    )
+    assert [(point.placement, point.size) for point in answer.frontier] == [("none", 4), (BIG, 8)]
+    throughput = row(answer, BIGGER).throughput
+    assert throughput is not None
+    assert (throughput.relative, throughput.units_per_s) == (None, pytest.approx(400.0))
+
+
+def test_a_multiple_that_is_reached_and_was_not_timed_is_not_said_to_be_out_of_reach() -> None:
+    findings = answer_of(spec_of(BIG, multiples=(2,)), settled("none", 4), settled(BIG, 8)).findings
+    assert f"2 times the micro-batch: nothing was timed at 8, which {BIG} reaches" in findings
+    assert not any("not reached" in finding for finding in findings)
+
+
+def test_a_point_that_failed_later_keeps_its_throughput_and_is_told_once() -> None:
+    failed = SampleFailed(unix_time_s=3.0, placement=BIG, size=8, outcome="error", reason="why")
+    answer = answer_of(
+        spec_of(BIG, multiples=()),
+        settled("none", 4),
+        settled(BIG, 8),
+        samples("none", 4, 100.0),
+        samples(BIG, 8, 160.0),
+        [failed, failed],
+    )
+    assert row(answer, BIG).throughput is not None
+    assert sum("could not be timed" in note for note in answer.notes) == 1
+    assert not any("have no throughput" in note for note in answer.notes)
+
+
+def test_what_could_not_be_tried_then_can_be_tried_now() -> None:
+    spec = spec_of(largest=8)
+    records = CapacityRecords(entries=(probe("none", 4, LIMIT - MIB), probe("none", 5, None, NOT_TRIED)))
+    then = next_step(search_of(spec, records, "none"))
+    assert isinstance(then, Done)
+    assert then.ended == NO_PROOF
+    assert not isinstance(next_step(search_of(spec, records, "none", num_before=2)), Done)
 
 
 def test_a_larger_batch_for_the_optimizer_is_declared() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -62,6 +63,27 @@ def test_more_throughput_that_the_rounds_do_not_show_is_no_reason_either() -> No
     faster = {PLAIN: FOUR[PLAIN], MLPS: FOUR[MLPS]}
     assert choose(faster, rounds=5).kind == USE
     assert choose(faster, rounds=2).kind == USE_NONE  # too few rounds for a verdict
+
+
+def test_a_faster_one_that_is_not_shown_to_be_does_not_hide_one_that_is() -> None:
+    answer = make_answer({PLAIN: FOUR[PLAIN], MLPS: FOUR[MLPS], BLOCKS: Reach(largest=16, next_size=17, rate=900.0)})
+    rows = tuple(
+        dataclasses.replace(row, throughput=dataclasses.replace(row.throughput, verdict="unclear"))
+        if row.placement == BLOCKS and row.throughput is not None
+        else row
+        for row in answer.rows
+    )
+    choice = recommend_capacity(dataclasses.replace(answer, rows=rows, at_multiples=()), "gpt2-capacity-1a2b3c4d")
+    assert choice.chosen is not None
+    assert (choice.kind, choice.chosen.placement) == (USE, MLPS)
+
+
+def test_the_verdict_is_that_of_the_size_to_train_at() -> None:
+    choice = choose(
+        {PLAIN: FOUR[PLAIN], BLOCKS: Reach(largest=16, next_size=17, rate=700.0, smaller={8: 900.0})}, rounds=5
+    )
+    assert choice.chosen is not None
+    assert (choice.kind, choice.chosen.placement, choice.chosen.size) == (USE, BLOCKS, 8)
 
 
 def test_with_a_size_it_is_the_fastest_that_reaches_it() -> None:

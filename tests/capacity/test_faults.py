@@ -63,7 +63,7 @@ def outcomes(ran: Ran) -> dict[int, str]:
     ("where", "how"),
     [
         ("forward", "out-of-memory"),
-        ("backward", "cublas"),
+        pytest.param("backward", "cublas", marks=pytest.mark.slow),
         pytest.param("optimizer", "cpu-allocator", marks=pytest.mark.slow),
         pytest.param("evaluation", "memory-error", marks=pytest.mark.slow),
     ],

@@ -52,6 +52,7 @@ def test_the_answer_has_a_size_and_a_throughput_for_each_placement(capsys: pytes
     assert read_capacity_records(directory).of(Probe) == probes, "the second time nothing was probed"
 
 
+@pytest.mark.slow
 def test_that_nothing_fits_is_an_answer_without_a_number() -> None:
     code, told = capacity(*TINY, TWO, "limit=2MiB", "rounds=0", "audit=off")
     assert code == 0

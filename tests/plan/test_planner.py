@@ -28,6 +28,8 @@ MODELS = (
     "densenet-tiny",
     "unet-tiny",
 )
+LARGE = ("t5-tiny", "unet-tiny", "densenet-tiny")
+QUICK_AND_SLOW = [pytest.param(model, marks=pytest.mark.slow) if model in LARGE else model for model in MODELS]
 SIMPLE = {"each": True, "every": [2], "but_last": [1], "spans": ["sqrt"], "nested": ["sqrt"], "policies": ["matmul"]}
 
 
@@ -210,7 +212,7 @@ def test_a_placement_from_elsewhere_bounds_plans_at_its_peak(three: Subject) -> 
 # The zoo
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", QUICK_AND_SLOW)
 def test_every_plan_of_the_zoo_is_within_its_budget_and_applicable(model: str) -> None:
     subject = zoo(model)
     for budget in subject.budgets(3):
@@ -221,7 +223,7 @@ def test_every_plan_of_the_zoo_is_within_its_budget_and_applicable(model: str) -
             pass
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", QUICK_AND_SLOW)
 def test_no_default_placement_of_the_zoo_is_cheaper_than_the_plan_at_its_peak(model: str) -> None:
     """A tenth of a per cent of the step is what the solver leaves undecided."""
     subject = zoo(model)

@@ -127,7 +127,7 @@ def test_the_recorded_peak_is_the_unwatched_one_to_the_byte(placement: str) -> N
     assert log.phase_at(log.peak()[1]).phase == reading.peak_phase
 
 
-@pytest.mark.parametrize(("name", "model"), [("gpt2", GPT2), ("t5", T5)])
+@pytest.mark.parametrize(("name", "model"), [("gpt2", GPT2), pytest.param("t5", T5, marks=pytest.mark.slow)])
 def test_the_recorded_peak_of_a_zoo_model_is_the_unwatched_one_for_every_generator(name: str, model: TinyModel) -> None:
     controls = make_controls(
         model=ModelSpec(name=name, target=f"models.{name}", settings=model.settings),

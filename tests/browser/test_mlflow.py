@@ -22,6 +22,12 @@ FIGURE = (
 )
 
 
+def errors_of(page: Page) -> list[str]:
+    """But those of MLflow's own charts: where the machine is slow it draws them before their panel has a size, with NaN
+    for the places of things, and again once it has."""
+    return [error for error in page.errors() if not (" attribute " in error and "NaN" in error)]
+
+
 def run_page(studies: Studies, run_id: str, experiment_id: str) -> str:
     return f"{studies.url}/#/experiments/{experiment_id}/runs/{run_id}"
 
@@ -31,7 +37,7 @@ def test_the_experiment_of_a_model_and_device_is_found_by_name(page: Page, studi
     page.click_text("Model training")
     page.click_text(studies.real.experiment_name)
     page.wait_for_text("gpt2-19a93c5f")
-    assert page.errors() == []
+    assert errors_of(page) == []
 
 
 def test_the_saved_view_shows_studies_with_the_columns_of_a_frontier(page: Page, studies: Studies) -> None:
@@ -39,7 +45,7 @@ def test_the_saved_view_shows_studies_with_the_columns_of_a_frontier(page: Page,
     text = page.wait_for_text("gpt2-19a93c5f", STEP_TIME, PEAK, "frontier/confidence")
     assert "Error loading shared view state" not in text
     page.shot("mlflow-experiment")
-    assert page.errors() == []
+    assert errors_of(page) == []
 
 
 def test_the_saved_view_draws_step_time_against_memory_for_every_measured_placement(
@@ -50,7 +56,7 @@ def test_the_saved_view_draws_step_time_against_memory_for_every_measured_placem
     page.wait_for_text(SECTION)
     page.wait("a point a placement", lambda: page.run(POINTS) == len(measured))
     page.shot("mlflow-view")
-    assert page.errors() == []
+    assert errors_of(page) == []
 
 
 def test_a_study_shows_its_frontier_and_its_figure(page: Page, studies: Studies) -> None:
@@ -61,7 +67,7 @@ def test_a_study_shows_its_frontier_and_its_figure(page: Page, studies: Studies)
         assert placement in text
     page.wait("the figure", lambda: int(str(page.run(FIGURE))) > 500)
     page.shot("mlflow-study")
-    assert page.errors() == []
+    assert errors_of(page) == []
 
 
 def test_the_link_in_a_study_leads_to_the_saved_view(page: Page, studies: Studies) -> None:
@@ -93,8 +99,7 @@ def test_mlflows_own_comparison_draws_the_placements(page: Page, studies: Studie
     assert f"Comparing {len(runs)} Runs" in text
     page.wait("parallel coordinates", lambda: page.run("return document.querySelectorAll('.parcoords').length > 0"))
     page.shot("mlflow-compare")
-    # Where the machine is slow, MLflow draws its axes before their panel has a size, and again once it has.
-    assert [error for error in page.errors() if "NaN" not in error] == []
+    assert errors_of(page) == []
 
 
 def test_a_study_that_stopped_half_way_reads_as_such(page: Page, studies: Studies) -> None:

@@ -108,13 +108,16 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     }
     widths.pop(reference or "", None)
     known = {placement: width for placement, width in widths.items() if width is not None}
-    too_few = f"too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
-    if not known:
-        too_few += "; no time here can be trusted, and the same command with a larger caps.time_cap_s goes on"
-        return [f"{reached}: {too_few}" if widths else f"{reached}, and nothing was compared with the reference"]
-    widest = max(known, key=lambda placement: known[placement])
-    sentence = f"{reached}: the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
-    return [sentence if len(known) == len(widths) else f"{sentence}, and {too_few}"]
+    if not widths:
+        told = "nothing was compared with the reference"
+    elif not known:
+        told = f"too few for an interval of {len(widths)} of {len(widths)} placements, and no time here can be trusted"
+    else:
+        widest = max(known, key=lambda placement: known[placement])
+        told = f"the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
+        if len(known) < len(widths):
+            told += f", and too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
+    return [f"{reached}: {told}; the same command with a larger caps.time_cap_s goes on"]
 
 
 def _doubted(trials: Sequence[Trial]) -> list[str]:

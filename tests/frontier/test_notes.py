@@ -11,6 +11,8 @@ from tests.builders import MIB, join_records, make_controls, make_records, make_
 TIMES = {"none": [100.0] * 3, "a": [110.0] * 3, "b": [130.0] * 3}
 PEAKS = {"none": 100 * MIB, "a": 60 * MIB, "b": 40 * MIB}
 
+GOES_ON = "the same command with a larger caps.time_cap_s goes on"
+
 
 def notes(
     records: Records, placements: tuple[str, ...] = ("none", "a", "b"), reference: str | None = None
@@ -25,7 +27,7 @@ def test_a_sound_study_has_no_notes() -> None:
 def test_a_time_cap_says_the_widest_interval_that_was_reached() -> None:
     times = TIMES | {"a": [110.0, 110.1, 110.2], "b": [130.0, 131.0, 132.0]}
     assert notes(make_records(times, PEAKS, stopped="time cap")) == [
-        "time cap reached after 3 rounds: the widest interval is ± 1.9 % (b)"
+        f"time cap reached after 3 rounds: the widest interval is ± 1.9 % (b); {GOES_ON}"
     ]
 
 
@@ -34,18 +36,18 @@ def test_a_time_cap_says_where_rounds_were_too_few_for_an_interval() -> None:
         {"none": [100.0] * 3, "a": [110.0, 110.1, 110.2], "b": [130.0, 131.0]}, PEAKS, stopped="time cap"
     )
     reached = "the widest interval is ± 0.2 % (a), and too few for an interval of 1 of 2 placements"
-    assert notes(some) == [f"time cap reached after 3 rounds: {reached}"]
+    assert notes(some) == [f"time cap reached after 3 rounds: {reached}; {GOES_ON}"]
     single = make_records({"none": [100.0], "a": [110.0], "b": [130.0]}, PEAKS, stopped="time cap")
     assert notes(single) == [
-        "time cap reached after 1 round: too few for an interval of 2 of 2 placements; "
-        "no time here can be trusted, and the same command with a larger caps.time_cap_s goes on"
+        "time cap reached after 1 round: too few for an interval of 2 of 2 placements, "
+        f"and no time here can be trusted; {GOES_ON}"
     ]
 
 
 def test_a_time_cap_before_anything_was_compared_is_said() -> None:
     records = make_records({"none": [100.0]}, {"none": 80}, {"a": ("oom", "2 GiB")}, stopped="time cap")
     assert notes(records, ("none", "a")) == [
-        "time cap reached after 1 round, and nothing was compared with the reference"
+        f"time cap reached after 1 round: nothing was compared with the reference; {GOES_ON}"
     ]
 
 
@@ -54,7 +56,7 @@ def test_a_time_cap_in_some_executions_says_in_how_many() -> None:
         make_records(TIMES, PEAKS, execution=0, stopped="time cap"), make_records(TIMES, PEAKS, execution=1)
     )
     assert notes(records) == [
-        "time cap reached in 1 of 2 executions after 3 rounds: the widest interval is ± 0.0 % (a)"
+        f"time cap reached in 1 of 2 executions after 3 rounds: the widest interval is ± 0.0 % (a); {GOES_ON}"
     ]
 
 

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PEAK, STEP_TIME = "memory/peak_allocated_mib", "time/step_time_ms"
 POINTS = "return document.querySelectorAll('.scatterlayer .point, .scatterlayer .points path').length"
+OWN_CHARTS = re.compile(r"/static-files/.* Error: <\w+> attribute [\w-]+: ")
 FIGURE = (
     "const found = [...document.querySelectorAll('img')].find(image => image.src.includes('get-artifact'));"
     "return found && found.complete ? found.naturalWidth : 0"
@@ -24,9 +25,9 @@ FIGURE = (
 
 
 def errors_of(page: Page) -> list[str]:
-    """But those of MLflow's own charts: while their panel has no size yet they draw with NaN or less than nothing for the
-    width of things, and again once it has."""
-    return [error for error in page.errors() if not re.search(r"/static-files/.* Error: <\w+> attribute [\w-]+: ", error)]
+    """But those of MLflow's own charts: while their panel has no size yet they draw with NaN or less than nothing for
+    the width of things, and again once it has."""
+    return [error for error in page.errors() if not OWN_CHARTS.search(error)]
 
 
 def run_page(studies: Studies, run_id: str, experiment_id: str) -> str:

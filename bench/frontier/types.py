@@ -137,3 +137,11 @@ class Frontier:
     """Sentences a reader must know: a time cap that was hit, a reference that is not `none`, drift."""
     controls: Mapping[str, object]
     """Flat view of the controls, dotted option → value."""
+
+    def paired_step_time_ms(self, trial: Trial) -> float | None:
+        """What tables and plots show as a step time: the reference's, times the paired ratio, and so free of the drift
+        that all placements share. Where there is no ratio it is the median of the trial's own steps."""
+        reference = next((one for one in self.trials if one.placement == self.reference), None)
+        if reference is None or reference.step_time_ms is None or trial.time_ratio is None:
+            return trial.step_time_ms
+        return reference.step_time_ms * trial.time_ratio

@@ -6,13 +6,13 @@ import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bench.frontier.types import Frontier, Interval, Trial
+from bench.frontier.types import Frontier, Trial
 from bench.report.families import FAMILIES, family_of
 from bench.report.labels import common_prefix, short_label
 from bench.report.names import long_names
 from bench.report.quantities import Unit, memory_unit, ratio_text, share_text, time_unit
 from bench.report.reasons import brief
-from bench.report.shares import memory_reference, peak_share, persistent_floor, reference_trial
+from bench.report.shares import memory_reference, peak_share, persistent_floor
 
 MIN_TIME_ROOM = 0.05
 """Share of the slowest mark that intervals may reach beyond the marks, at least."""
@@ -173,16 +173,15 @@ def _relative_panel(frontier: Frontier, tags: dict[str, str], labels: Mapping[st
 def _absolute_panel(frontier: Frontier, tags: dict[str, str], labels: Mapping[str, str]) -> Panel:
     memory, time = _units(frontier)
     marks = []
-    reference = reference_trial(frontier)
     for trial in frontier.trials:
-        if trial.peak_allocated_bytes is not None and trial.step_time_ms is not None:
-            low = high = y = time.of(trial.step_time_ms)
-            if reference is not None and reference.step_time_ms is not None and trial.time_ratio is not None:
-                # Scaled from the paired ratio, which is free of the drift that all placements share, so that both
-                # panels show the same frontier.
-                of_reference = time.of(reference.step_time_ms)
-                interval = trial.time_ratio_interval or Interval(low=trial.time_ratio, high=trial.time_ratio)
-                low, y, high = (of_reference * ratio for ratio in (interval.low, trial.time_ratio, interval.high))
+        ms = frontier.paired_step_time_ms(trial)
+        if trial.peak_allocated_bytes is not None and ms is not None:
+            low = high = y = time.of(ms)
+            if trial.time_ratio is not None and trial.time_ratio_interval is not None:
+                low, high = (
+                    y * end / trial.time_ratio
+                    for end in (trial.time_ratio_interval.low, trial.time_ratio_interval.high)
+                )
             marks.append(_mark(frontier, trial, tags, labels, memory.of(trial.peak_allocated_bytes), y, low, high))
     lines = _memory_lines(frontier, memory.size)
     return _panel("Absolute", f"Peak allocated memory ({memory.name})", f"Step time ({time.name})", marks, lines)

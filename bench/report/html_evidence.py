@@ -107,11 +107,14 @@ def _how_sure(audit: AuditRecord) -> str:
 
 
 def _time(trial: Trial, frontier: Frontier) -> Iterator[Row]:
+    is_reference = trial.placement == frontier.reference
     if trial.step_time_ms is not None:
         unit = time_unit(one.step_time_ms for one in frontier.trials)
-        text = time_text(trial.step_time_ms, unit, relative_width(trial.time_ratio, trial.time_ratio_interval))
-        yield "step time", f"{text} {unit.name} (median of its timed steps)"
-    interval, is_reference = trial.time_ratio_interval, trial.placement == frontier.reference
+        width = relative_width(trial.time_ratio, trial.time_ratio_interval)
+        paired, own = (time_text(ms, unit, width) for ms in (frontier.paired_step_time_ms(trial), trial.step_time_ms))
+        beside = "" if is_reference else f"{paired} {unit.name} (the reference's by the ratio); "
+        yield "step time", f"{beside}{own} {unit.name} (median of its timed steps)"
+    interval = trial.time_ratio_interval
     if is_reference:
         yield "time ratio", "×1: it is the reference"
     elif trial.time_ratio is not None:

@@ -169,7 +169,7 @@ class _Rows:
         return (
             Cell(text=self._mark(trial, tag), key=order),
             Cell(text=label + (" (reference)" if trial.placement == self._frontier.reference else ""), key=label),
-            Cell(text=self._step(trial), key=trial.step_time_ms),
+            Cell(text=self._step(trial), key=self._frontier.paired_step_time_ms(trial)),
             Cell(text=self._ratio(trial), key=trial.time_ratio),
             Cell(text=self._verdict(trial), key=self._verdict(trial) or None),
             Cell(text=self._memory.text(trial.peak_allocated_bytes), key=trial.peak_allocated_bytes),
@@ -219,7 +219,7 @@ class _Rows:
 
     def _step(self, trial: Trial) -> str:
         width = relative_width(trial.time_ratio, trial.time_ratio_interval)
-        return time_text(trial.step_time_ms, self._time, width or self._typical)
+        return time_text(self._frontier.paired_step_time_ms(trial), self._time, width or self._typical)
 
     def _ratio(self, trial: Trial) -> str:
         is_reference = trial.placement == self._frontier.reference

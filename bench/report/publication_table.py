@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from bench.frontier.types import Frontier, Trial
+from bench.frontier.types import Frontier, Trial, relative_width
 from bench.report.labels import Shortening, common_prefix
 from bench.report.names import long_names
 from bench.report.publication_latex import FLOATS, latex, latex_code
@@ -18,7 +18,7 @@ from bench.report.quantities import (
     time_text,
     time_unit,
 )
-from bench.report.shares import memory_reference, reference_trial, saving_share
+from bench.report.shares import memory_reference, saving_share
 
 ROWS_SHOWN = 24
 """About what stands on a page beside text; a longer list is for evidence.csv."""
@@ -118,16 +118,13 @@ class _Row:
 
     def _time(self, trial: Trial) -> str:
         """`3.46 ± 0.06`: the reference's time by the paired ratio and its interval, as the plots have it."""
-        reference = reference_trial(self.frontier)
-        ratio, interval = trial.time_ratio, trial.time_ratio_interval
-        if reference is None or reference.step_time_ms is None or ratio is None:
-            return time_text(trial.step_time_ms, self.time, None)
-        value = self.time.of(reference.step_time_ms * ratio)
-        width = 0.0 if interval is None else self.time.of(reference.step_time_ms * interval.arm(ratio))
-        if not width:
-            return time_text(reference.step_time_ms * ratio, self.time, None)
+        ms = self.frontier.paired_step_time_ms(trial)
+        relative = relative_width(trial.time_ratio, trial.time_ratio_interval)
+        if ms is None or not relative:
+            return time_text(ms, self.time, None)
+        width = self.time.of(ms) * relative
         decimals = min(supported_decimals(width), self.time.decimals)
-        return f"{value:.{decimals}f} ± {width:.{decimals}f}"
+        return f"{self.time.of(ms):.{decimals}f} ± {width:.{decimals}f}"
 
 
 def _latex_row(cells: tuple[str, ...]) -> str:

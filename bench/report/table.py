@@ -170,7 +170,11 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
         table.add_row(
             KNEE_MARK if trial.placement == frontier.knee else FRONTIER_MARK if on_frontier else "",
             Folded(label, _left_out(trial.placement, scored.chains)),
-            time_text(trial.step_time_ms, time, relative_width(trial.time_ratio, trial.time_ratio_interval) or typical),
+            time_text(
+                frontier.paired_step_time_ms(trial),
+                time,
+                relative_width(trial.time_ratio, trial.time_ratio_interval) or typical,
+            ),
             ratio_text(trial.time_ratio, trial.time_ratio_interval, is_reference),
             *([trial.verdict or ""] if has_verdicts else []),
             memory.text(trial.peak_allocated_bytes),
@@ -190,7 +194,7 @@ def _scored_table(scored: Scored, shown: Shown) -> Table:
 def _legend(frontier: Frontier, shown: Shown) -> str:
     """What the marks and the columns shown mean."""
     whose = "reference's peak" if frontier.plain_forecast is None else "forecast peak of none"
-    parts = [f"{FRONTIER_MARK} on the frontier, {KNEE_MARK} its knee"]
+    parts = [f"{FRONTIER_MARK} on the frontier" + (f", {KNEE_MARK} its knee" if frontier.knee else "")]
     if shown.forecast:
         parts.append("forecast: the peak as worked out without training")
     if shown.error:

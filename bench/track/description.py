@@ -66,9 +66,10 @@ def _reference(frontier: Frontier) -> list[str]:
     trial = next((t for t in frontier.trials if t.placement == frontier.reference), None)
     if trial is None:
         return ["", "Nothing was measured: there is no reference and no frontier."]
+    step_time = _step_time(frontier, trial)
     return [
         "",
-        f"Reference: {escape(trial.placement)} ({_step_time(trial)} ms a step, {_peak(trial)} MiB peak allocated).",
+        f"Reference: {escape(trial.placement)} ({step_time} ms a step, {_peak(trial)} MiB peak allocated).",
     ]
 
 
@@ -78,24 +79,20 @@ def _frontier_rows(frontier: Frontier) -> list[str]:
     trials = {trial.placement: trial for trial in frontier.trials}
     has_forecast = any(trial.forecast_peak_bytes is not None for trial in frontier.trials)
     columns = [*COLUMNS, *([FORECAST_COLUMN] if has_forecast else [])]
-    rows = [
-        _row(trials[text], is_knee=text == frontier.knee, has_forecast=has_forecast)
-        for text in frontier.frontier
-        if text in trials
-    ]
+    rows = [_row(frontier, trials[text], has_forecast=has_forecast) for text in frontier.frontier if text in trials]
     return ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows]
 
 
-def _row(trial: Trial, *, is_knee: bool, has_forecast: bool) -> str:
+def _row(frontier: Frontier, trial: Trial, *, has_forecast: bool) -> str:
     interval = trial.time_ratio_interval
     ratio = "" if trial.time_ratio is None else f"{trial.time_ratio:.3f}"
     if interval:
         ratio += f" \\[{interval.low:.3f}, {interval.high:.3f}\\]"
     confidence = "" if trial.frontier_confidence is None else f"{trial.frontier_confidence:.0%}"
-    name = escape(trial.placement) + (" (knee)" if is_knee else "")
+    name = escape(trial.placement) + (" (knee)" if trial.placement == frontier.knee else "")
     verdict = escape(trial.verdict or "")
     forecast = f" {_mib(trial.forecast_peak_bytes)} |" if has_forecast else ""
-    return f"| {name} | {_step_time(trial)} | {ratio} | {verdict} | {_peak(trial)} | {confidence} |{forecast}"
+    return f"| {name} | {_step_time(frontier, trial)} | {ratio} | {verdict} | {_peak(trial)} | {confidence} |{forecast}"
 
 
 def _covered(study: StudySpec, frontier: Frontier) -> list[str]:
@@ -171,8 +168,9 @@ def _take(lines: list[str], room: int) -> list[str]:
     return taken
 
 
-def _step_time(trial: Trial) -> str:
-    return "" if trial.step_time_ms is None else f"{trial.step_time_ms:.1f}"
+def _step_time(frontier: Frontier, trial: Trial) -> str:
+    ms = frontier.paired_step_time_ms(trial)
+    return "" if ms is None else f"{ms:.1f}"
 
 
 def _peak(trial: Trial) -> str:

@@ -22,7 +22,7 @@ def describe_placement(trial: Trial, frontier: Frontier) -> str:
         "| | measured | forecast | expected of the plan |",
         "|---|---|---|---|",
     ]
-    lines += [_time(trial), _peak(trial)]
+    lines += [_time(frontier, trial), _peak(trial)]
     if trial.audit is not None:
         lines += ["", f"Replay audited: {escape(' '.join((trial.audit, *trial.audit_kinds)))}."]
     return "\n".join(lines)
@@ -35,8 +35,9 @@ def _place(trial: Trial) -> str:
     return f"On the frontier{sure}."
 
 
-def _time(trial: Trial) -> str:
-    parts = ["" if trial.step_time_ms is None else f"{trial.step_time_ms:.1f} ms"]
+def _time(frontier: Frontier, trial: Trial) -> str:
+    ms = frontier.paired_step_time_ms(trial)
+    parts = ["" if ms is None else f"{ms:.1f} ms"]
     if trial.time_ratio is not None:
         parts.append(f"×{trial.time_ratio:.3f}")
     if trial.time_ratio_interval:

@@ -56,7 +56,7 @@ def placement_content(
         status="FINISHED" if trial.outcome == "ok" else "FAILED",
         identity={STUDY_IDENTITY: identity, KIND: PLACEMENT_KIND, PLACEMENT_ID: trial.id},
         params=controls | shape_of_placement(trial.placement) | {"placement": placement, "placement_id": trial.id},
-        metrics=_metrics(trial, _reference_peak(frontier)) if trial.outcome == "ok" else {},
+        metrics=_metrics(trial, frontier) if trial.outcome == "ok" else {},
         tags={
             PARENT_RUN: parent_run_id,
             "study": frontier.study,
@@ -127,12 +127,12 @@ def shape_of_placement(text: str) -> dict[str, str]:
     return {"placement.regions": str(len(regions)), "placement.keeps": shown}
 
 
-def _metrics(trial: Trial, reference_peak: int | None) -> Mapping[str, float]:
-    peak = trial.peak_allocated_bytes
+def _metrics(trial: Trial, frontier: Frontier) -> Mapping[str, float]:
+    peak, reference_peak = trial.peak_allocated_bytes, _reference_peak(frontier)
     interval = trial.time_ratio_interval
     return measured(
         {
-            "time/step_time_ms": trial.step_time_ms,
+            "time/step_time_ms": frontier.paired_step_time_ms(trial),
             "time/ratio": trial.time_ratio,
             "time/ratio_low": interval.low if interval else None,
             "time/ratio_high": interval.high if interval else None,

@@ -45,14 +45,14 @@ def test_a_changed_metric_is_shown_at_its_newest_value_and_others_get_no_history
     trials = ok_trials(2)
     first = publish(results, trials)
     run_id = children_of(first)["id000001"].info.run_id
-    publish(results, (trials[0], replace(off_frontier(trials[1]), step_time_ms=1.0)))
+    publish(results, (trials[0], replace(off_frontier(trials[1]), time_ratio=2.0)))
     run = children_of(first)["id000001"]
     assert run.info.run_id == run_id
-    assert run.data.metrics["time/step_time_ms"] == 1.0
+    assert run.data.metrics["time/ratio"] == 2.0
     assert run.data.tags["on_frontier"] == "false"
     client = client_of(first.tracking_uri)
-    assert [m.value for m in client.get_metric_history(run_id, "time/step_time_ms")] == [1050.0, 1.0]
-    assert len(client.get_metric_history(run_id, "time/ratio")) == 1
+    assert [m.value for m in client.get_metric_history(run_id, "time/step_time_ms")] == [1050.0, 2000.0]
+    assert len(client.get_metric_history(run_id, "memory/peak_allocated_bytes")) == 1
     steps = {metric.step for metric in client.get_metric_history(run_id, "time/step_time_ms")}
     assert steps == {0}, "of several steps, the UI would draw a line over steps and not a bar a run"
 

@@ -96,11 +96,11 @@ def apply(
             span = Span(region, plans[region])
             for member, unit in enumerate(region.units):
                 module = model.get_submodule(unit)
-                module.forward = MemberForward(span, member, module)
+                module.forward = MemberForward(span, member, module, _switches(model, unit))
             counts.append((region, span.counts))
         else:
             module = model.get_submodule(region.units[0])
-            placed = UnitForward(region, module)
+            placed = UnitForward(region, module, _switches(model, region.units[0]))
             module.forward = placed
             counts.append((region, placed.counts))
     return Applied(model, placement, tuple(counts))
@@ -136,6 +136,14 @@ def _refuse_checkpointing_model(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(vars(module).get("forward"), PlacedForward):
             raise UnsupportedPlacementError(f"{name or 'the model'} already carries a placement; undo it first")
+
+
+def _switches(model: nn.Module, unit: str) -> dict[str, nn.Module]:
+    """Path → the unit and the modules around it that a library can tell to checkpoint themselves."""
+    parts = unit.split(".")
+    paths = [".".join(parts[:end]) for end in range(len(parts), -1, -1)]
+    modules = ((path, model.get_submodule(path)) for path in paths)
+    return {path: module for path, module in modules if hasattr(module, "gradient_checkpointing")}
 
 
 def _warn_of_differences(model: nn.Module, placement: Placement) -> None:

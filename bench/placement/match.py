@@ -36,6 +36,10 @@ def check_ops(placements: Iterable[Placement | PlacementEntry], ops: Collection[
 
 
 def _missing(unit: str, known: set[str]) -> str:
+    if any(name == "_orig_mod" or name.startswith("_orig_mod.") for name in known):
+        return f"the model has no module {unit!r}, since it is compiled: apply the placement first, and compile then"
+    if unit.endswith(".json"):
+        return f"{unit!r} is no module; a file is loaded by Placement.load({unit!r})"
     parent = unit.rpartition(".")[0]
     indices = [name for name in known if name.rpartition(".")[0] == parent and name.rpartition(".")[2].isdigit()]
     if unit.rpartition(".")[2].isdigit() and indices:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,37 +57,52 @@ class ClassForward:
 
 
 class PlacedForward:
-    """Base of the forwards that a placement puts on units."""
+    """Base of the forwards that a placement puts on units.
 
-    def __init__(self, unit: nn.Module) -> None:
+    Args:
+        unit: the module.
+        switches: path → the unit and those of the modules around it that can be told to checkpoint themselves.
+    """
+
+    def __init__(self, unit: nn.Module, switches: Mapping[str, nn.Module]) -> None:
         self.was_own = "forward" in vars(unit)
         """Whether the unit had a forward of its own instance before."""
         self.inner: Callable[..., Any] = unit.forward if self.was_own else ClassForward(unit)
         """What was there before."""
         self.is_trained = any(parameter.requires_grad for parameter in unit.parameters())
         self.unit = unit
+        self._switches = dict(switches)
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         return self.inner
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the modules around the unit: a copy of a block is to bring no model with it."""
+        return vars(self) | {"_switches": {path: m for path, m in self._switches.items() if m is self.unit}}
+
+    def refuse_switched_on(self) -> None:
+        """transformers' Trainer turns checkpointing on as it begins; regions would then be replayed inside replays."""
+        for path, module in self._switches.items():
+            if getattr(module, "gradient_checkpointing", False) is True:
+                raise UnsupportedPlacementError(
+                    f"{path or 'the model'} was told to checkpoint itself after the placement was applied: leave "
+                    "activation_checkpointing and gradient_checkpointing off"
+                )
+
 
 class UnitForward(PlacedForward):
     """A region of one unit."""
 
-    def __init__(self, region: Region, unit: nn.Module) -> None:
-        super().__init__(unit)
+    def __init__(self, region: Region, unit: nn.Module, switches: Mapping[str, nn.Module]) -> None:
+        super().__init__(unit, switches)
         self.region = region
         self.counts = RegionCounts()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return self.inner(*args, **kwargs)
-        if vars(self.unit).get("gradient_checkpointing") is True:  # transformers' Trainer turns it on as it begins
-            raise UnsupportedPlacementError(
-                f"{self.region.units[0]} was told to checkpoint itself after the placement was applied: leave "
-                "activation_checkpointing and gradient_checkpointing off"
-            )
+        self.refuse_switched_on()
         leaves, spec = tree_flatten((args, kwargs))
         as_given = [(args, kwargs)]
 

@@ -7,7 +7,7 @@ their call only during the forward; that never sets the peak, since replay rebui
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -252,8 +252,8 @@ class Span:
 class MemberForward(PlacedForward):
     """The forward of one member of a span."""
 
-    def __init__(self, span: Span, member: int, unit: nn.Module) -> None:
-        super().__init__(unit)
+    def __init__(self, span: Span, member: int, unit: nn.Module, switches: Mapping[str, nn.Module]) -> None:
+        super().__init__(unit, switches)
         self.span = span
         self.member = member
         span.inner.append(self.inner)
@@ -263,6 +263,7 @@ class MemberForward(PlacedForward):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return self.span.without_gradients(self.member, args, kwargs)
+        self.refuse_switched_on()
         if self.member == 0:
             return self.span.run_all(args, kwargs)
         return self.span.answer(self.member, args, kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.decide.types import Candidate
 from bench.placement.origin import Fingerprint, Origin
-from bench.spec import StudySpec
+from bench.spec import ModelSpec, StudySpec
 
 
 def origin_of(directory_name: str, study: StudySpec, candidate: Candidate | None, reference: str | None) -> Origin:
@@ -25,4 +25,11 @@ def origin_of(directory_name: str, study: StudySpec, candidate: Candidate | None
         time_ratio=None if candidate is None else candidate.time_ratio,
         reference=reference,
         peak_allocated_bytes=None if candidate is None else candidate.peak_allocated_bytes,
+        dropout=dropout_of(controls.model),
     )
+
+
+def dropout_of(model: ModelSpec) -> float | None:
+    """The largest of its settings that are one; None where it has none."""
+    found = [value for name, value in model.settings.items() if "dropout" in name]
+    return max((float(value) for value in found if isinstance(value, (int, float))), default=None)

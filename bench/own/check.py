@@ -30,6 +30,8 @@ from bench.step.state import persistent_tensors
 from bench.worker.effect import NoEffectError, check_effect, check_retained, region_effects
 
 MIB = 2**20
+PEAK_TOLERANCE = 0.02
+"""Share of the study's peak by which this one may differ without a word."""
 STEPS = 2
 """That a reading of memory takes."""
 
@@ -143,10 +145,10 @@ def check(
     finally:
         own.close()
         kept.restore()
-    verdict, notes = None, [] if placement.origin is None else _notes(model, placement.origin, seen)
+    verdict, notes = None, [] if placement.origin is None else _notes(model, placement.origin, seen, reading.peak_bytes)
     if audit:
         try:
-            verdict = audit_replay(model, step, placement=placement, optimizer=optimizer, state=state)
+            verdict = audit_replay(model, step, placement=placement.text, optimizer=optimizer, state=state)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -190,13 +192,17 @@ def _placed(
         return reading, region_effects(applied), None
 
 
-def _notes(model: nn.Module, origin: Origin, seen: Observed) -> list[str]:
+def _notes(model: nn.Module, origin: Origin, seen: Observed, peak_bytes: int) -> list[str]:
     notes = list(differences(model, origin))
     if seen.micro_batch is not None and seen.micro_batch != origin.micro_batch:
         notes.append(f"the micro-batch is {seen.micro_batch}, the study's was {origin.micro_batch}")
     autocast = PRECISIONS[origin.precision].autocast if origin.precision in PRECISIONS else None
     if seen.autocast != autocast:
         notes.append(f"autocast is {_dtype(seen.autocast)}, the study trained in {origin.precision}")
+    there = origin.peak_allocated_bytes
+    if there is not None and abs(peak_bytes - there) > PEAK_TOLERANCE * there:
+        more = peak_bytes / there - 1
+        notes.append(f"the peak is {peak_bytes / MIB:,.1f} MiB, the study's was {there / MIB:,.1f} MiB ({more:+.0%})")
     return [f"other than in {origin.study}: {note}" for note in notes]
 
 

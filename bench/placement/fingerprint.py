@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
@@ -45,6 +45,11 @@ def _differences(model: nn.Module, origin: Origin) -> Iterator[str]:
                 f"{known.num_parameters:,} in {known.num_modules}"
                 + ("; names, classes or shapes differ" if _equal_sizes(found, known) else "")
             )
+            for units in origin.units.values():
+                yield from _other_length(model, units)
+    dropout = max((m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)), default=0.0)
+    if origin.dropout is not None and dropout != origin.dropout:
+        yield f"dropout is {dropout:g}, the study had {origin.dropout:g}; its masks take memory and time"
     version, there = str(torch.__version__), origin.versions.get("torch")
     if there is not None and version != there:
         yield f"torch is {version}, the study had {there}"
@@ -59,6 +64,23 @@ def _differences(model: nn.Module, origin: Origin) -> Iterator[str]:
     if trained and trained != {expected}:
         dtypes = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in trained))
         yield f"trained weights are {dtypes}, the study trained in {origin.precision}"
+
+
+def _other_length(model: nn.Module, units: Sequence[str]) -> Iterator[str]:
+    """Where the units of a chain are the numbered children of one module, and there are more or fewer of them here."""
+    holders = {unit.rpartition(".")[0] for unit in units}
+    modules = dict(model.named_modules())
+    if len(holders) != 1 or not all(unit.rpartition(".")[2].isdigit() for unit in units):
+        return
+    (holder,) = holders
+    here = [name for name, _ in modules[holder].named_children()] if holder in modules else []
+    there = [unit.rpartition(".")[2] for unit in units]
+    if here and here != there:
+        beyond = [name for name in here if name not in there]
+        not_placed = f", and no placement of the study says anything of {holder}.{beyond[0]}" if beyond else ""
+        if len(beyond) > 1:
+            not_placed += f"..{beyond[-1]}"
+        yield f"{holder} has {len(here)} units, the study's had {len(there)}{not_placed}"
 
 
 def _equal_sizes(first: Fingerprint, second: Fingerprint) -> bool:

@@ -59,3 +59,5 @@ class Origin:
     """Step time over that of the study's reference."""
     reference: str | None = None
     peak_allocated_bytes: int | None = None
+    dropout: float | None = None
+    """The largest probability among the model's settings; None where none of them is one."""

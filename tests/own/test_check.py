@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -109,6 +110,30 @@ def test_what_differs_from_the_study_is_noted() -> None:
     assert "the micro-batch is 256, the study's was 8" in told
     assert "autocast is off, the study trained in bf16-autocast" in told
     assert "the study had 2.11.0" in told
+
+
+def test_a_peak_that_is_not_the_studys_is_noted_once_and_nothing_is_warned_of() -> None:
+    model, optimizer, step, batch = trained()
+    placement = Placement.parse("blocks.0..3:each")
+    peak = check(model, placement, step, optimizer=optimizer, batch=batch, audit=False).peak_bytes
+    origin = Origin(
+        study="net-1a2b3c4d",
+        key="1a2b3c4d5e6f7a8b",
+        model="net",
+        fingerprint=fingerprint_of(model),
+        precision="fp32",
+        device="cpu",
+        device_name="Toy CPU",
+        versions={"torch": "2.11.0"},
+        micro_batch=256,
+    )
+    for there, told in ((peak, []), (peak // 2, [f"(+{round(100 * (peak / (peak // 2) - 1))}%)"])):
+        found = dataclasses.replace(placement, origin=dataclasses.replace(origin, peak_allocated_bytes=there))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            done = check(model, found, step, optimizer=optimizer, batch=batch)
+        assert [note.rpartition(" ")[2] for note in done.notes if "the peak is" in note] == told
+        assert sum("the study had 2.11.0" in note for note in done.notes) == 1
 
 
 def test_what_cannot_be_checked_is_refused() -> None:

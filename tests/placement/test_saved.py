@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import pickle
 import warnings
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from bench.placement import Fingerprint, Origin, Placement, PlacementError
-from bench.placement.applying import UnsupportedPlacementError, apply
+from bench.placement.applying import UnsupportedPlacementError, apply, undo
 from bench.placement.fingerprint import OtherModelWarning, fingerprint_of
 from tests.tiny_models import GPT2
 
@@ -160,11 +162,43 @@ def test_a_model_that_checkpoints_itself_is_refused() -> None:
 
 
 def test_checkpointing_that_is_turned_on_after_apply_is_refused_at_the_step() -> None:
-    model = GPT2.build()
-    apply(model, "transformer.h.0..5:each")
-    model.activation_checkpointing_enable()  # type: ignore[operator]
-    with pytest.raises(UnsupportedPlacementError, match=r"transformer\.h\.0 was told to checkpoint itself"):
+    for text in ("transformer.h.0..5:each", "transformer.h.0..5.mlp:each", "transformer.h.0..2"):
+        model = GPT2.build()
+        apply(model, text, forward=GPT2.loss(model))
         GPT2.loss(model)()
+        model.activation_checkpointing_enable()  # type: ignore[operator]
+        with pytest.raises(UnsupportedPlacementError, match=r"transformer\.h\.0 was told to checkpoint itself"):
+            GPT2.loss(model)()
+        undo(model)
+        model.activation_checkpointing_disable()  # type: ignore[operator]
+        GPT2.loss(model)()
+
+
+def test_a_copy_of_a_placed_unit_brings_no_model_with_it() -> None:
+    model = GPT2.build()
+    apply(model, "transformer.h.0..5.mlp:each")
+    block = model.get_submodule("transformer.h.0")
+    assert len(pickle.dumps(block)) < 2 * len(pickle.dumps(block.state_dict()))
+    copied = copy.deepcopy(model)
+    copied.activation_checkpointing_enable()
+    GPT2.loss(model)()
+
+
+def test_other_dropout_and_another_number_of_blocks_are_told(tmp_path: Path) -> None:
+    of = origin(GPT2.build(), units={"decoder": tuple(f"transformer.h.{i}" for i in range(6))}, dropout=0.0)
+    path = saved(tmp_path, of)
+    noisy = GPT2.build()
+    noisy.get_submodule("transformer.drop").p = 0.1  # type: ignore[assignment]
+    with pytest.warns(OtherModelWarning, match=r"dropout is 0\.1, the study had 0"):
+        apply(noisy, Placement.load(path))
+    with pytest.warns(
+        OtherModelWarning, match=r"transformer\.h has 8 units, the study's had 6.*transformer\.h\.6\.\.7"
+    ):
+        apply(GPT2.build(layers=8), Placement.load(path))
+    quiet = GPT2.build()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apply(quiet, Placement.load(path))
 
 
 def test_a_fingerprint_is_that_of_the_structure_alone() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from bench.cli.answer import COMPLETE, Answer, out_path
+from bench.cli.answer import COMPLETE, PARTIAL, Answer, out_path
 from bench.cli.capacities import find_capacity
 from bench.cli.entry import Options, config_folder, run_verb
 from bench.cli.paths import shown
-from bench.cli.recommended_capacity import recommend_of_capacity
+from bench.cli.recommended_capacity import nothing_saved, recommend_of_capacity
 from bench.cli.request import refuse_unknown
 from bench.cli.settings_said import settings_text
 from bench.cli.studies import find_study
@@ -78,7 +78,7 @@ def recommend_placement(options: Options) -> Answer:
             origin_of(directory.name, study, chosen, answer.reference),
         )
     return Answer(
-        exit_code=COMPLETE,
+        exit_code=PARTIAL if chosen is None else COMPLETE,
         data={
             "recommendation": to_mapping(answer),
             "card": None if card is None else to_mapping(card) | {"budget_bytes": card.budget_bytes},
@@ -155,7 +155,7 @@ def _share(value: Any) -> float:
 
 def _save(path: Path, chosen: str | None, origin: Origin) -> None:
     if chosen is None:
-        print(f"\nnothing to save in {shown(path)}: there is no placement to use")
+        print(f"\n{nothing_saved(path)}")
         return
     dataclasses.replace(parse_placement(chosen), origin=origin).save(path)
     print(f"\nsaved: {shown(path)}")

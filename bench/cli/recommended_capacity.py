@@ -9,11 +9,11 @@ from bench.capacity.axis import controls_at
 from bench.capacity.store import read_capacity_records, read_spec
 from bench.capacity.summary import summarise
 from bench.capacity.types import MODEL, CapacitySpec
-from bench.cli.answer import COMPLETE, Answer
+from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options
 from bench.cli.paths import shown
 from bench.cli.settings_said import settings_text
-from bench.decide import Settings, tool_settings
+from bench.decide import Settings, dropout_of, tool_settings
 from bench.decide.capacity import Reaching, recommend_capacity
 from bench.decide.capacity_words import choice_text
 from bench.placement import Origin, parse_placement
@@ -45,7 +45,7 @@ def recommend_of_capacity(options: Options, directory: Path, save: Path | None) 
     if save is not None:
         _save(save, answer.spec, directory.name, choice.chosen)
     return Answer(
-        exit_code=COMPLETE,
+        exit_code=PARTIAL if choice.chosen is None else COMPLETE,
         data={
             "recommendation": to_mapping(choice),
             "settings": None if settings is None else to_mapping(settings),
@@ -74,12 +74,18 @@ def origin_of_capacity(name: str, spec: CapacitySpec, chosen: Reaching) -> Origi
         micro_batch=controls.workload.micro_batch,
         shape=dict(controls.workload.shape),
         peak_allocated_bytes=chosen.peak_allocated_bytes if chosen.size == chosen.largest else None,
+        dropout=dropout_of(controls.model),
     )
+
+
+def nothing_saved(path: Path) -> str:
+    old = "; what it holds is from before, and no answer to this" if path.exists() else ""
+    return f"nothing saved in {shown(path)}: there is no placement to use{old}"
 
 
 def _save(path: Path, spec: CapacitySpec, name: str, chosen: Reaching | None) -> None:
     if chosen is None:
-        print(f"\nnothing to save in {shown(path)}: there is no placement to use")
+        print(f"\n{nothing_saved(path)}")
         return
     origin = origin_of_capacity(name, spec, chosen)
     dataclasses.replace(parse_placement(chosen.placement), origin=origin).save(path)

@@ -24,8 +24,11 @@ def recommendation_text(said: Recommendation, card: CardRoom | None) -> str:
     if said.chosen is not None:
         lines += [_figures(said.chosen, said, memory), _sure(said.chosen, said)]
     if said.runner_up is not None:
-        share = f"; the answer in {share_text(said.runner_up.share, 0)}" if said.runner_up.share else ""
-        lines += [f"runner-up: {said.runner_up.placement}", _figures(said.runner_up, said, memory) + share]
+        # In no resample it is the answer: then it is what would come next.
+        name, share = "next best", ""
+        if said.runner_up.share:
+            name, share = "runner-up", f"; the answer in {share_text(said.runner_up.share, 0)}"
+        lines += [f"{name}: {said.runner_up.placement}", _figures(said.runner_up, said, memory) + share]
     return "\n".join(lines + [f"note: {note}" for note in said.notes])
 
 
@@ -46,7 +49,7 @@ def card_text(card: CardRoom) -> str:
 
 def _headline(said: Recommendation, memory: Unit) -> str:
     budget = said.wish.budget_bytes
-    asked = "" if budget is None else f"{memory.text(budget)} {memory.name}"
+    asked = "" if budget is None else _size(budget)
     if said.kind == NOTHING_MEASURED:
         return f"nothing was measured in {said.study} yet: go on with the sweep"
     if said.kind == PERSISTENT_EXCEEDS:
@@ -60,7 +63,7 @@ def _headline(said: Recommendation, memory: Unit) -> str:
         return (
             f"no measured placement fits {asked}; the lowest is {said.lowest.placement} with "
             f"{memory.text(said.lowest.peak_allocated_bytes)} {memory.name}; plan one with python -m bench plan "
-            f"study={said.study} budget={budget}"
+            f"study={said.study} budget={_option(said.wish.budget_bytes)}"
         )
     if said.chosen is None:
         return "no measured placement is as fast as that"
@@ -74,13 +77,25 @@ def _headline(said: Recommendation, memory: Unit) -> str:
     return f"use {said.chosen.placement}"
 
 
+def _size(num_bytes: int) -> str:
+    unit = memory_unit([num_bytes])
+    return f"{unit.text(num_bytes)} {unit.name}"
+
+
+def _option(num_bytes: int | None) -> str:
+    """As a budget is written on a command line, rounded down."""
+    assert num_bytes is not None
+    name, size = ("MiB", 2**20) if num_bytes >= 100 * 2**20 else ("KiB", 2**10)
+    return f"{num_bytes // size}{name}"
+
+
 def _figures(candidate: Candidate, said: Recommendation, memory: Unit) -> str:
     is_reference = candidate.placement == said.reference
     ratio = ratio_text(candidate.time_ratio, candidate.interval, is_reference)
     of = "" if is_reference else f" of {said.reference}"
     parts = [f"step time {ratio}{of}", f"peak {memory.text(candidate.peak_allocated_bytes)} {memory.name}"]
     if said.wish.budget_bytes is not None and candidate.peak_allocated_bytes <= said.wish.budget_bytes:
-        parts.append(f"{memory.text(said.wish.budget_bytes - candidate.peak_allocated_bytes)} to spare")
+        parts.append(f"{_size(said.wish.budget_bytes - candidate.peak_allocated_bytes)} to spare")
     if candidate.placement != "none":
         parts.append(f"replay {candidate.audit}" if candidate.audit else "replay not audited")
     return "  " + ", ".join(parts)

@@ -42,21 +42,22 @@ def test_it_answers_saves_and_writes_json(study: str, folder: Path, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wish", "exit_code", "said"),
     [
-        ("budget=60%", "use blocks.0..1:each"),  # 500 MiB are always there, and 60 % of the other 500
-        ("budget=2GiB", "none already fits 2048 MiB: use none"),
-        ("budget=100MiB", "no placement can fit 100.0 MiB"),
-        ("budget=500MiB", "no measured placement fits 500.0 MiB; the lowest is blocks.0..1"),
-        ("slowdown=5%", "use blocks.0\n"),
-        ("card=rtx4090", "0.39 context (approximate)"),
-        ("card=24GB", "none already fits"),
+        ("budget=60%", 0, "use blocks.0..1:each"),  # 500 MiB are always there, and 60 % of the other 500
+        ("budget=2GiB", 0, "none already fits 2048 MiB: use none"),
+        ("budget=100MiB", 1, "no placement can fit 100.0 MiB"),
+        ("budget=500MiB", 1, "no measured placement fits 500.0 MiB; the lowest is blocks.0..1"),
+        ("budget=500MiB", 1, "budget=500MiB"),
+        ("slowdown=5%", 0, "use blocks.0\n"),
+        ("card=rtx4090", 0, "0.39 context (approximate)"),
+        ("card=24GB", 0, "none already fits 20.68 GiB"),
     ],
 )
-def test_every_wish_has_an_answer_with_exit_code_0(
-    study: str, wish: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_every_wish_has_an_answer_and_1_says_that_no_placement_is_one(
+    study: str, wish: str, exit_code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["recommend", f"study={study}", wish]) == 0
+    assert main(["recommend", f"study={study}", wish]) == exit_code
     assert said in capsys.readouterr().out
 
 
@@ -70,9 +71,13 @@ def test_a_format_prints_settings_or_why_not(study: str, capsys: pytest.CaptureF
 def test_where_there_is_no_answer_nothing_is_saved(
     study: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["recommend", f"study={study}", "budget=500MiB", "save=placement.json"]) == 0
-    assert "nothing to save" in capsys.readouterr().out
+    assert main(["recommend", f"study={study}", "budget=500MiB", "save=placement.json"]) == 1
+    assert "nothing saved in placement.json: there is no placement to use\n" in capsys.readouterr().out
     assert not (folder / "placement.json").exists()
+    (folder / "placement.json").write_text("of an earlier run")
+    assert main(["recommend", f"study={study}", "budget=500MiB", "save=placement.json"]) == 1
+    assert "what it holds is from before" in capsys.readouterr().out
+    assert (folder / "placement.json").read_text() == "of an earlier run"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.entry import Options, run_verb
 from bench.cli.measured import asked_step
-from bench.cli.planning import budget_texts, replay_times_ms
+from bench.cli.planning import budget_texts, replay_shares
 from bench.cli.progress import ProgressDisplay
 from bench.cli.request import CONTROL_GROUPS, refuse_unknown
 from bench.cli.target import asked_target
@@ -37,7 +37,7 @@ class Asked:
     count: int
     directory: Path | None
     """Of the study that is named."""
-    measured_ms: Mapping[str, float]
+    measured_shares: Mapping[str, float]
 
     @property
     def request(self) -> PlanRequest:
@@ -59,7 +59,7 @@ def plan(options: Options) -> Answer:
     elif plans.rows:
         _print_frontier(plans)
     if plans.rows or plans.missing:
-        print(source_line(plans, is_corrected=bool(asked.measured_ms) and plans.cost_source == MEASURED))
+        print(source_line(plans, is_corrected=bool(asked.measured_shares) and plans.cost_source == MEASURED))
         print(floor_line(plans))
     for note in plans.notes:
         print(f"note: {note}")
@@ -76,9 +76,9 @@ def _asked_for(options: Options) -> Asked:
     budgets = budget_texts(options["budget"], "budget")
     target = asked_target(options["target"])
     controls, _, directory = asked_step(options)
-    measured = {} if directory is None or target is not None else replay_times_ms(load_frontier(directory))
+    measured = {} if directory is None or target is not None else replay_shares(load_frontier(directory))
     return Asked(
-        controls=controls, target=target, budgets=budgets, count=count, directory=directory, measured_ms=measured
+        controls=controls, target=target, budgets=budgets, count=count, directory=directory, measured_shares=measured
     )
 
 
@@ -92,7 +92,7 @@ def _answered(asked: Asked) -> PlanAnswer:
                 asked.controls,
                 asked.request,
                 target=None if asked.target is None else to_mapping(asked.target),
-                measured_ms=asked.measured_ms,
+                measured_shares=asked.measured_shares,
             )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.frontier import Frontier, build_frontier, gap_budgets, gap_points
-from bench.frontier.trials import replay_time
 from bench.frontier.versus import versus
 from bench.placement import PlacementError
 from bench.plan.budgets import budget_bytes
@@ -86,21 +85,19 @@ def knowledge(study: StudySpec, records: Records) -> Knowledge:
     points = gap_points(frontier.trials, frontier.reference)
     gaps = gap_budgets(points, resolution=study.controls.protocol.target_half_width)
     budgets = (*gaps, *(duel.their_peak_bytes for duel in missed))
-    return Knowledge(measured_ms=replay_times_ms(frontier), budgets=tuple(dict.fromkeys(budgets)))
+    return Knowledge(measured_shares=replay_shares(frontier), budgets=tuple(dict.fromkeys(budgets)))
 
 
-def replay_times_ms(frontier: Frontier) -> dict[str, float]:
-    """Placement → by how much its step took longer than that of `none`, where that has an interval; empty where ratios
-    are to another placement."""
+def replay_shares(frontier: Frontier) -> dict[str, float]:
+    """Placement → by what share of the step of `none` its own took longer, where that has an interval; empty where
+    ratios are to another placement. A share, since the machine may run at another speed when it is used."""
     if frontier.reference != PLAIN:
         return {}
-    plain_ms = next(trial.step_time_ms for trial in frontier.trials if trial.placement == PLAIN)
-    times = {
-        trial.placement: replay_time(trial, plain_ms)
+    return {
+        trial.placement: trial.time_ratio - 1
         for trial in frontier.trials
-        if trial.time_ratio_interval is not None and trial.placement != PLAIN
+        if trial.time_ratio is not None and trial.time_ratio_interval is not None and trial.placement != PLAIN
     }
-    return {placement: time_ms for placement, time_ms in times.items() if time_ms is not None}
 
 
 def _budget_text(value: Any) -> str:

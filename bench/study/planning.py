@@ -29,8 +29,8 @@ LABEL = "planning placements"
 class Knowledge:
     """What was measured before a second round is planned."""
 
-    measured_ms: Mapping[str, float] = field(default_factory=dict)
-    """Placement → by how much its step took longer than that of `none`."""
+    measured_shares: Mapping[str, float] = field(default_factory=dict)
+    """Placement → by what share of the step of `none` its own took longer."""
     budgets: tuple[int, ...] = ()
     """Bytes at which another placement is worth most."""
 
@@ -52,7 +52,7 @@ def ask_plans(
     request: PlanRequest,
     *,
     target: Mapping[str, Any] | None = None,
-    measured_ms: Mapping[str, float] | None = None,
+    measured_shares: Mapping[str, float] | None = None,
     number: int = FIRST_ROUND,
     timeout_s: float = TIMEOUT_S,
 ) -> PlanAnswer:
@@ -60,7 +60,7 @@ def ask_plans(
 
     Args:
         target: a GPU that need not be here, as in `conf/target`; None plans for the controls' own device.
-        measured_ms: as in `Knowledge`; it corrects the costs.
+        measured_shares: as in `Knowledge`; it corrects the costs.
         number: of the round.
 
     Raises:
@@ -71,7 +71,7 @@ def ask_plans(
         "controls": to_mapping(controls),
         "plan": to_mapping(request),
         "target": target,
-        "measured_ms": dict(measured_ms or {}),
+        "measured_shares": dict(measured_shares or {}),
         "round": number,
     }
     return ask_process("bench.worker.plan", question, controls, PlanAnswer, what="the planner", timeout_s=timeout_s)
@@ -128,7 +128,7 @@ def _asked(study: StudySpec, request: PlanRequest, known: Knowledge, number: int
     """Nothing that fails in planning ends a study: it is told, and noted, so that it is not tried again each time."""
     try:
         plans = ask_plans(
-            study.controls, request, measured_ms=known.measured_ms, number=number, timeout_s=STUDY_TIMEOUT_S
+            study.controls, request, measured_shares=known.measured_shares, number=number, timeout_s=STUDY_TIMEOUT_S
         ).plans
     except (SpecError, WorkerError) as error:
         first, *more = str(error).splitlines()

@@ -54,8 +54,8 @@ class Request:
     plan: PlanRequest
     target: Mapping[str, Any] | None = None
     """A GPU that need not be here, as in `conf/target`; None plans for the device of the controls."""
-    measured_ms: Mapping[str, float] = field(default_factory=dict)
-    """Placement → by how much its step was measured to take longer than the plain one; they correct the costs."""
+    measured_shares: Mapping[str, float] = field(default_factory=dict)
+    """Placement → by what share of the plain step its own was measured to take longer; they correct the costs."""
     round: int = 1
 
 
@@ -215,7 +215,7 @@ class _Planning:
             step.run()
             self._is_stateful = moves_state([step.model], step.forward)
             costs = probe_costs(step, log, num_steps=PROBE_STEPS)
-            if self._request.measured_ms:
+            if self._request.measured_shares:
                 return costs
             return self._corrected(step, costs)
         except (OpsDifferError, UnsteadyStepError) as error:
@@ -239,15 +239,15 @@ class _Planning:
         return calibrated(costs, runs + run(drafts(planner)))
 
     def _calibrated(self, costs: OpCosts) -> OpCosts:
-        if costs.source != MEASURED or not self._request.measured_ms:
+        if costs.source != MEASURED or not self._request.measured_shares:
             return costs
         measured = []
-        for text, extra_ms in self._request.measured_ms.items():
+        for text, share in self._request.measured_shares.items():
             try:
                 counts = self._forecaster.rearranged(parse_placement(text).unrestored())
             except (CannotRearrangeError, PlacementError, UnsupportedPlacementError):
                 continue
-            measured.append(Measured(counts=counts, extra_ms=extra_ms))
+            measured.append(Measured(counts=counts, extra_ms=share * costs.step_ms))
         return calibrated(costs, measured)
 
     def _finished(self, placement: Placement) -> Placement:

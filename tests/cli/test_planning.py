@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.cli.planning import knowledge, plan_request, plan_rounds, replay_times_ms
+from bench.cli.planning import knowledge, plan_request, plan_rounds, replay_shares
 from bench.frontier import build_frontier
 from bench.records import PlanRequest, Plans
 from bench.spec import SpecError
@@ -91,9 +91,9 @@ def test_there_are_one_or_two_rounds(rounds: object) -> None:
         plan_rounds({"rounds": rounds})
 
 
-def test_the_planner_learns_by_how_much_steps_took_longer_and_where_the_gaps_are() -> None:
+def test_the_planner_learns_by_what_share_steps_took_longer_and_where_the_gaps_are() -> None:
     known = knowledge(make_study(("none", "a", "b")), make_records(TIMES, PEAKS))
-    assert known.measured_ms == {"a": pytest.approx(10.0), "b": pytest.approx(40.0)}
+    assert known.measured_shares == {"a": pytest.approx(0.1), "b": pytest.approx(0.4)}
     assert known.budgets == (50 * MIB, 80 * MIB), "30 % × 20 MiB before 10 % × 40 MiB"
 
 
@@ -112,10 +112,10 @@ def test_a_peers_peak_that_no_plan_was_shown_to_match_is_planned_for_again() -> 
 def test_a_time_without_an_interval_corrects_nothing() -> None:
     study = make_study(("none", "a", "b"))
     few = make_records({"none": [100.0] * 12, "a": [110.0] * 12, "b": [140.0]}, PEAKS)
-    assert set(replay_times_ms(build_frontier(study, few))) == {"a"}
+    assert set(replay_shares(build_frontier(study, few))) == {"a"}
 
 
 def test_times_over_another_placement_correct_nothing() -> None:
     without = {"a": TIMES["a"], "b": TIMES["b"]}, {"a": PEAKS["a"], "b": PEAKS["b"]}
     records = make_records(*without, {"none": ("oom", "2 GiB")})
-    assert knowledge(make_study(("none", "a", "b")), records).measured_ms == {}
+    assert knowledge(make_study(("none", "a", "b")), records).measured_shares == {}

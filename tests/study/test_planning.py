@@ -91,7 +91,7 @@ def test_a_second_round_is_planned_once_where_a_budget_is_worth_it(
     assert first.plain_bytes is not None
     budget = (first.floor_bytes + 3 * first.plain_bytes) // 4
     assert plan_again(tmp_path, study, first, Knowledge(), Told()) == first, "no gap"
-    both = plan_again(tmp_path, study, first, Knowledge(measured_ms={EACH: 3.0}, budgets=(budget,)), Told())
+    both = plan_again(tmp_path, study, first, Knowledge(measured_shares={EACH: 0.3}, budgets=(budget,)), Told())
     assert both.rows[: len(first.rows)] == first.rows
     (new,) = both.rows[len(first.rows) :]
     assert (new.round, new.budget_bytes) == (2, budget)

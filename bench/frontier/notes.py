@@ -121,15 +121,19 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
 
 
 def _doubted(trials: Sequence[Trial]) -> list[str]:
-    """Why a verdict is unclear where its interval would leave no doubt."""
-    return [
-        f"{trial.placement} is unclear though its interval leaves no doubt: {trial.verdict_reason}"
+    """Why a verdict is unclear where its interval would let one expect another; the first few."""
+    doubted = [
+        f"{trial.placement} is unclear though its 95 % interval leaves ×1 out: {trial.verdict_reason}"
         for trial in trials
         if trial.verdict == UNCLEAR
         and trial.verdict_reason
         and (interval := trial.time_ratio_interval) is not None
         and (interval.low > 1 or interval.high < 1)
     ]
+    more = len(doubted) - NUM_NAMED
+    if more <= 1:  # a line that says "one more" is no shorter than the one
+        return doubted
+    return [*doubted[:NUM_NAMED], f"{more} more are unclear likewise: verdict_reason in frontier.csv says why"]
 
 
 def _last_stops(records: Records) -> list[Stopped]:

@@ -182,5 +182,12 @@ def test_discarded_rounds_are_told_with_their_reason() -> None:
 def test_why_a_verdict_is_unclear_is_said_where_the_interval_leaves_no_doubt() -> None:
     slowing = {"none": [100.0] * 30, "a": [110.0 + 2 * number for number in range(30)]}
     said = notes(make_records(slowing, PEAKS), ("none", "a"))
-    assert any(note.startswith("a is unclear though its interval leaves no doubt: its time over") for note in said)
+    assert any(note.startswith("a is unclear though its 95 % interval leaves ×1 out: its time over") for note in said)
     assert not any("is unclear" in note for note in notes(make_records(TIMES, PEAKS)))
+
+
+def test_of_many_unclear_placements_the_first_are_told_and_the_others_counted() -> None:
+    texts = ("none", *"abcdefg")
+    slowing = {text: [110.0 + 2 * number for number in range(30)] for text in texts} | {"none": [100.0] * 30}
+    said = [note for note in notes(make_records(slowing, dict.fromkeys(texts, MIB)), texts) if "unclear" in note]
+    assert [note[:12] for note in said] == ["a is unclear", "b is unclear", "c is unclear", "4 more are u"]

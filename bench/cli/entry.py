@@ -54,6 +54,10 @@ OPTION_NAMES = (
 )
 """What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "save", "folder", "tracker.uri")
+LIST_OPTION = re.compile(r"studies=[^\[(\"'][^,]*,.*")
+FEW = 6
+"""Alternatives that are named all."""
+RESUMABLE = ("sweep", "capacity")
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:%+@-]*")
 Options = dict[str, Any]
 Verb = Callable[[Options], Answer]
@@ -84,7 +88,8 @@ def run_verb(name: str, verb: Verb, overrides: Sequence[str]) -> int:
         _complain(f"{_one_paragraph(error)} (python -m bench {name} --help lists the options)")
         return REQUEST_WRONG
     except KeyboardInterrupt:
-        _complain("interrupted; what has been measured is kept")
+        goes_on = ", and the same command goes on from there" if name in RESUMABLE else ""
+        _complain(f"interrupted; what has been measured is kept{goes_on}")
         return PARTIAL
     return max((answer.exit_code for answer in answers), default=0)
 
@@ -143,6 +148,8 @@ def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
 def _quoted(override: str) -> str:
     """Paths may hold anything, and a shell has taken their quotes off: they are quoted again for Hydra's grammar."""
     option, equals, value = override.partition("=")
+    if LIST_OPTION.fullmatch(override):  # Hydra takes it for a sweep over studies
+        return f"{option}=[{value}]"
     if option not in PATH_OPTIONS or not equals or PLAIN_VALUE.fullmatch(value) or value[:1] in ("'", '"'):
         return override
     escaped = value.replace("'", "\\'")
@@ -162,10 +169,24 @@ def _one_paragraph(error: Exception) -> str:
     mistyped = re.match(r"Could not override '([\w.]+)'", text)
     if mistyped:
         others = [name for name in OPTION_NAMES if name != mistyped[1]]  # another verb's is none of this one's
-        close = difflib.get_close_matches(mistyped[1], others, n=2)
-        return f"{mistyped[1]}: no such option" + (f"; did you mean {' or '.join(close)}?" if close else "")
+        return f"{mistyped[1]}: no such option" + _meant(mistyped[1].rpartition(".")[0], mistyped[1], others)
+    unknown = re.search(r"Could not find '([^']*)/([^'/]*)'\s+Available options in '[^']*':([^:]*)", text)
+    if unknown:
+        option, value = unknown[1].replace("/", "."), unknown[2]
+        there = [line.strip() for line in unknown[3].splitlines() if line.startswith("\t")]
+        meant = "" if len(there) <= FEW else _meant("", value, there)
+        return f"{option}: there is no {value}{meant or '; there are ' + ', '.join(there)}"
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
     return " ".join(text.split())
+
+
+def _meant(group: str, name: str, others: Sequence[str]) -> str:
+    """`; did you mean caps.time_cap_s?` where something is close; `group` is what stands before the last part."""
+    close = difflib.get_close_matches(name, others, n=2) or difflib.get_close_matches(
+        name.rpartition(".")[2], others, n=2
+    )
+    dotted = [f"{group}.{one}" if group and "." not in one else one for one in close]
+    return f"; did you mean {' or '.join(dotted)}?" if dotted else ""
 
 
 def _complain(message: str) -> None:

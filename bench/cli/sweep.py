@@ -63,6 +63,7 @@ def sweep(options: Options) -> Answer:
         compile_beside(directory, read_study(directory), compiled, display)
     view = draw(directory)
     view.print()
+    print(f"page:  python -m bench plots study={directory.name} writes one to click through")
     published = publish(directory, results, options["tracker"])
     complete = published and answered(view.frontier.trials, study.placements)
     return Answer(exit_code=COMPLETE if complete else PARTIAL, data=answer_data(view))

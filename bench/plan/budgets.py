@@ -15,13 +15,17 @@ def budget_bytes(text: str, *, persistent_bytes: int, peak_bytes: int) -> int:
     and 60 % of what the plain step adds to it.
 
     Raises:
-        SpecError: it is none of them, or not more than 0.
+        SpecError: it is none of them, not more than 0, or a bare number of less than a MiB, which lacks its unit.
     """
     match = _SIZE.fullmatch(text.strip())
     unit = match["unit"].upper() if match else ""
     if match is None or (unit not in ("", "%") and unit not in UNITS) or float(match["number"]) <= 0:
         raise SpecError(f"budget: {text!r} is no size; write 8GiB, 8GB or 60% (of what the plain step adds)")
     number = float(match["number"])
+    if unit == "" and number < UNITS["MIB"]:
+        raise SpecError(
+            f"budget: {text!r} would be {number:g} bytes; write {number:g}GiB, {number:g}MiB or {number:g}%"
+        )
     if unit == "%":
         return persistent_bytes + round(number / 100 * (peak_bytes - persistent_bytes))
     return round(number * UNITS.get(unit, 1))

@@ -64,7 +64,7 @@ def test_every_character_of_the_alphabet_survives_hydra() -> None:
     [
         ("optimiser=sgd", "optimiser"),
         ("model.settings.layrs=3", "layrs"),
-        ("model=gpt3", "gpt2-tiny"),
+        ("model=gpt3", "model: there is no gpt3; did you mean gpt2"),
         ("precision=fp8", "bf16-autocast"),
         ("workload.micro_batch=none", "workload.micro_batch: expected a whole number"),
         ("workload.micro_batch=0", "workload.micro_batch: must be at least 1"),
@@ -73,6 +73,9 @@ def test_every_character_of_the_alphabet_survives_hydra() -> None:
         ("placements.explicit=[", "placements.explicit"),
         ("out=nowhere/answer.json", "out: the folder"),
         ("modle=gpt2", "modle: no such option; did you mean model?"),
+        ("model=gpt2-tny", "model: there is no gpt2-tny; did you mean gpt2-tiny"),
+        ("precision=bf16", "precision: there is no bf16; there are bf16-autocast, bf16-pure, fp16-autocast, fp32"),
+        ("caps.time_cap=5", "caps.time_cap: no such option; did you mean caps.time_cap_s?"),
         ("gpt2-tiny", "gpt2-tiny: an option is written name=value, such as model=gpt2-tiny"),
         ("studies=mine", "studies: no such option; did you mean st"),
         ("results=", "results: expected a folder, got ''"),
@@ -126,7 +129,21 @@ def test_interrupting_exits_1_and_says_that_nothing_is_lost(capsys: pytest.Captu
         raise KeyboardInterrupt
 
     assert run_verb("plots", verb, []) == PARTIAL
-    assert "what has been measured is kept" in capsys.readouterr().err
+    assert capsys.readouterr().err == "boundary-bench: interrupted; what has been measured is kept\n"
+    assert run_verb("sweep", verb, []) == PARTIAL
+    assert "kept, and the same command goes on from there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("override", ["studies=gpt2-1,gpt2-2", "studies=[gpt2-1,gpt2-2]"])
+def test_a_list_of_studies_needs_no_brackets(override: str) -> None:
+    given: list[object] = []
+
+    def verb(options: Options) -> Answer:
+        given.append(options["studies"])
+        return Answer(exit_code=COMPLETE)
+
+    assert run_verb("compare", verb, [override]) == COMPLETE
+    assert given == [["gpt2-1", "gpt2-2"]]
 
 
 def test_multirun_runs_every_combination() -> None:

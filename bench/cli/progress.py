@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -13,12 +15,14 @@ from bench.study import Progress
 
 LABEL_WIDTH = 40
 LINES_WITHOUT_TERMINAL = 10
+LINE_EVERY_S = 60.0
+"""Without a terminal a line is printed at each tenth of the work, and after this time at the latest."""
 
 
 class ProgressDisplay:
     """Shows `Progress` events; messages stay on the screen above the bar, so that a failure is seen at once."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console(stderr=True, soft_wrap=True)
         self._bar = Bar(
             TextColumn("{task.description}", markup=False),
@@ -32,6 +36,8 @@ class ProgressDisplay:
         )
         self._task = self._bar.add_task("starting", total=None, left="")
         self._lines = -1
+        self._clock = clock
+        self._printed = clock()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -62,8 +68,9 @@ class ProgressDisplay:
                 self._console.print(escape(event.label))
             return
         line = LINES_WITHOUT_TERMINAL * event.done // event.total
-        if line > self._lines:
-            self._lines = line
+        now = self._clock()
+        if line > self._lines or now - self._printed >= LINE_EVERY_S:
+            self._lines, self._printed = line, now
             parts = (f"{event.done}/{event.total}", time_left(event.seconds_left), event.label)
             self._console.print(escape("  ".join(part for part in parts if part)))
 

@@ -9,6 +9,7 @@ from bench.compare.types import RELATIVE, SCALES, Comparison, Entrant, Pairing, 
 from bench.report.compare_words import (
     comparison_memory_unit,
     difference_sentence,
+    explanations,
     is_like_for_like,
     knee_words,
     scale_sentence,
@@ -294,7 +295,6 @@ def _caption(comparison: Comparison) -> str:
         "Bars and bands: 95 % interval, of two studies that share no rounds",
         f"Hypervolumes reach to time ×{bound.time_ratio:g} and peak ×{bound.peak_ratio:g} of the reference",
     ]
-    explained = [sentence for way in shortenings(comparison).values() for sentence in way.explanations()]
-    told = [*comparison.notes, *dict.fromkeys(explained)]
+    told = [*comparison.notes, *explanations(shortenings(comparison))]
     sentences += [sentence[0].upper() + sentence[1:] for sentence in told]
     return " ".join(f"{sentence}." for sentence in sentences)

@@ -14,6 +14,7 @@ from bench.report.compare_words import (
     commit_sentence,
     comparison_memory_unit,
     difference_sentence,
+    explanations,
     knee_words,
     scale_heading,
     scale_sentence,
@@ -42,7 +43,7 @@ def render_comparison(comparison: Comparison) -> RenderableType:
         parts += [Text(scale_sentence(pairing, baseline, scale, memory)) for pairing in comparison.pairings]
     parts.append(Text())
     parts += [Text(f"knee of {e.label}: {knee_words(e.knee, ways[e.label])}") for e in comparison.studies]
-    parts += [Text(sentence, style="dim") for sentence in (_legend(comparison), *_explanations(ways))]
+    parts += [Text(sentence, style="dim") for sentence in (_legend(comparison), *explanations(ways))]
     parts += [Text(f"note: {note}", style="yellow") for note in comparison.notes]
     return Group(*parts)
 
@@ -137,10 +138,6 @@ def _legend(comparison: Comparison) -> str:
     if any(entrant.plain_is_forecast for entrant in comparison.studies):
         parts.append("\u2217 a forecast: none does not fit")
     return "; ".join(parts)
-
-
-def _explanations(ways: dict[str, Shortening]) -> list[str]:
-    return list(dict.fromkeys(sentence for way in ways.values() for sentence in way.explanations()))
 
 
 def _plain_table() -> Table:

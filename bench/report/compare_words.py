@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bench.compare.types import (
     ABSOLUTE,
     NEITHER,
@@ -29,6 +31,18 @@ def shortenings(comparison: Comparison) -> dict[str, Shortening]:
         texts.setdefault(entrant.model, []).extend(point.placement for point in entrant.relative.points)
     ways = {model: shorten(of_model) for model, of_model in texts.items()}
     return {entrant.label: ways[entrant.model] for entrant in comparison.studies}
+
+
+def explanations(ways: Mapping[str, Shortening]) -> list[str]:
+    """How labels are read back; a sentence that is not about all studies begins with whose it is."""
+    told: dict[str, list[str]] = {}
+    for label, way in ways.items():
+        for sentence in way.explanations():
+            told.setdefault(sentence, []).append(label)
+    return [
+        sentence if len(labels) == len(ways) else f"{', '.join(labels)}: {sentence}"
+        for sentence, labels in told.items()
+    ]
 
 
 def budget_text(row: AtBudget, scale: str, memory: Unit) -> str:

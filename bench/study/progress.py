@@ -40,7 +40,9 @@ Watch = Callable[[Progress], None]
 class ProgressTracker:
     """Turns records into Progress."""
 
-    def __init__(self, study: StudySpec, records: Records, watch: Watch) -> None:
+    def __init__(
+        self, study: StudySpec, records: Records, watch: Watch, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._study = study
         self._watch = watch
         self._taken: Counter[tuple[int, str]] = Counter()
@@ -49,15 +51,20 @@ class ProgressTracker:
         self._label = "starting a worker"
         self._durations: list[float] = []
         self._last_start: float | None = None
-        self._began = time.monotonic()
+        self._stage: str | None = None
         for record in records.entries:
             self._count(record)
+        self._clock, self._began = clock, clock()
+        self._audits_s = 0.0
+        """Since then: audits take nothing from the time cap."""
 
     def extend(self, study: StudySpec) -> None:
         """The study has more placements now."""
         self._study = study
 
     def see(self, record: Record) -> None:
+        if self._stage == "audit" and self._last_start is not None:
+            self._audits_s += record.unix_time_s - self._last_start
         message = self._count(record)
         self._watch(
             Progress(
@@ -70,7 +77,9 @@ class ProgressTracker:
         )
 
     def _count(self, record: Record) -> str | None:
+        self._stage = None
         if isinstance(record, Starting):
+            self._stage = record.stage
             self._last_start = record.unix_time_s
             place = f"round {record.round + 1}" if record.round is not None else STAGES.get(record.stage, record.stage)
             self._label = f"{place}: {record.placement}" if record.placement else place
@@ -100,4 +109,4 @@ class ProgressTracker:
         pace = statistics.fmean(self._durations[-3 * len(self._study.placements) :])
         left = (self._total() - self._taken.total()) * pace
         cap = self._study.caps.time_cap_s
-        return left if cap is None else min(left, max(0.0, cap - (time.monotonic() - self._began)))
+        return left if cap is None else min(left, max(0.0, cap - (self._clock() - self._began - self._audits_s)))

@@ -26,6 +26,15 @@ def test_without_a_terminal_a_line_is_printed_at_each_tenth_and_for_each_message
     assert len(lines) == 11
 
 
+def test_without_a_terminal_a_line_is_printed_once_a_minute_where_tenths_take_longer() -> None:
+    text, now = io.StringIO(), 0.0
+    with ProgressDisplay(Console(file=text, width=200), clock=lambda: now) as display:
+        for done in range(9):
+            display(event(done))
+            now += 30.0
+    assert [line.split()[0] for line in text.getvalue().splitlines()] == ["0/100", "2/100", "4/100", "6/100", "8/100"]
+
+
 def test_what_is_not_counted_is_told_once_and_hides_no_line_of_what_is() -> None:
     text = io.StringIO()
     with ProgressDisplay(Console(file=text, width=200)) as display:

@@ -6,6 +6,8 @@ import pytest
 
 from bench.compare import Comparison, compare
 from bench.report.compare_table import render_comparison
+from bench.report.compare_words import explanations
+from bench.report.labels import Shortening
 from bench.report.terminal import plain_text
 from tests.compare.studies import failed, longer_sequences, measured, published, with_torch
 
@@ -69,3 +71,13 @@ def test_a_study_of_which_nothing_was_measured_is_a_row_with_absent_values() -> 
 
 def test_nothing_measured_at_all_is_still_a_table() -> None:
     assert "neither fits" in text(compare([failed(), failed()], "t"))
+
+
+def test_what_is_not_about_all_studies_says_whose_it_is() -> None:
+    blocks, layers = Shortening(prefix="transformer."), Shortening(prefix="model.")
+    both = explanations({"A": blocks, "B": layers, "C": blocks})
+    assert both == [
+        "A, C: placements are shown without their common prefix `transformer.`",
+        "B: placements are shown without their common prefix `model.`",
+    ]
+    assert explanations({"A": blocks, "B": blocks}) == ["placements are shown without their common prefix `transformer.`"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import re
 import sys
+import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from bench.cli.request import CONTROL_GROUPS
 from bench.cli.resolvers import register_resolvers
 from bench.folders import root
 from bench.records import CannotWriteError, DamagedStudyError
-from bench.spec import SpecError
+from bench.spec import Caps, Controls, SpecError
 from bench.study import WorkerError
 
 OPTION_NAMES = (
@@ -54,7 +56,9 @@ OPTION_NAMES = (
 )
 """What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "save", "folder", "tracker.uri")
-LIST_OPTION = re.compile(r"studies=[^\[(\"'][^,]*,.*")
+LIST_OPTION = "studies"
+CLOSE = 0.6
+MULTIRUN = ("-m", "--multirun")
 FEW = 6
 """Alternatives that are named all."""
 RESUMABLE = ("sweep", "capacity")
@@ -133,7 +137,8 @@ def _folder(option: str, value: Any) -> Path:
 def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
     """Hydra reads `sys.argv`, and turns every error into exit code 1 unless HYDRA_FULL_ERROR hands them on."""
     argv, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"boundary-bench {name}", *map(_quoted, overrides)]
+    many = any(flag in overrides for flag in MULTIRUN)
+    sys.argv = [f"boundary-bench {name}", *(_quoted(_listed(override, many)) for override in overrides)]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield
@@ -145,15 +150,25 @@ def _hydra_arguments(name: str, overrides: Sequence[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = full_error
 
 
+def _listed(override: str, many: bool) -> str:
+    """Studies with commas between them are one list, which Hydra wants in brackets, but for a multirun."""
+    option, _, value = override.partition("=")
+    if many or option != LIST_OPTION or "," not in value or value[0] in "[('\"":
+        return override
+    return f"{option}=[{','.join(map(_in_quotes, value.split(',')))}]"
+
+
 def _quoted(override: str) -> str:
     """Paths may hold anything, and a shell has taken their quotes off: they are quoted again for Hydra's grammar."""
     option, equals, value = override.partition("=")
-    if LIST_OPTION.fullmatch(override):  # Hydra takes it for a sweep over studies
-        return f"{option}=[{value}]"
     if option not in PATH_OPTIONS or not equals or PLAIN_VALUE.fullmatch(value) or value[:1] in ("'", '"'):
         return override
-    escaped = value.replace("'", "\\'")
-    return f"{option}='{escaped}'"
+    return f"{option}={_in_quotes(value)}"
+
+
+def _in_quotes(text: str) -> str:
+    escaped = text.replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _one_paragraph(error: Exception) -> str:
@@ -168,25 +183,39 @@ def _one_paragraph(error: Exception) -> str:
         text += f": {cause}"
     mistyped = re.match(r"Could not override '([\w.]+)'", text)
     if mistyped:
-        others = [name for name in OPTION_NAMES if name != mistyped[1]]  # another verb's is none of this one's
-        return f"{mistyped[1]}: no such option" + _meant(mistyped[1].rpartition(".")[0], mistyped[1], others)
+        return f"{mistyped[1]}: no such option" + _meant(mistyped[1], _option_paths())
     unknown = re.search(r"Could not find '([^']*)/([^'/]*)'\s+Available options in '[^']*':([^:]*)", text)
     if unknown:
         option, value = unknown[1].replace("/", "."), unknown[2]
         there = [line.strip() for line in unknown[3].splitlines() if line.startswith("\t")]
-        meant = "" if len(there) <= FEW else _meant("", value, there)
+        meant = "" if len(there) <= FEW else _meant(value, there)
         return f"{option}: there is no {value}{meant or '; there are ' + ', '.join(there)}"
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
     return " ".join(text.split())
 
 
-def _meant(group: str, name: str, others: Sequence[str]) -> str:
-    """`; did you mean caps.time_cap_s?` where something is close; `group` is what stands before the last part."""
-    close = difflib.get_close_matches(name, others, n=2) or difflib.get_close_matches(
-        name.rpartition(".")[2], others, n=2
-    )
-    dotted = [f"{group}.{one}" if group and "." not in one else one for one in close]
-    return f"; did you mean {' or '.join(dotted)}?" if dotted else ""
+def _option_paths() -> list[str]:
+    """Of every verb: at the top, and below the controls and caps (`caps.time_cap_s`)."""
+    groups = typing.get_type_hints(Controls) | {"caps": Caps}
+    nested = [
+        f"{group}.{field.name}"
+        for group, kind in groups.items()
+        if group in (*CONTROL_GROUPS, "caps") and dataclasses.is_dataclass(kind)
+        for field in dataclasses.fields(kind)
+    ]
+    return [*OPTION_NAMES, *nested]
+
+
+def _meant(name: str, others: Sequence[str]) -> str:
+    """`; did you mean caps.time_cap_s?` where a name is close, or the last part of one is."""
+    # One of its own name is another verb's.
+    paths = [other for other in others if other != name and ("." in other or "." not in name)]
+    close = difflib.get_close_matches(name, paths, n=2, cutoff=CLOSE)
+    if not close:
+        by_last = {path.rpartition(".")[2]: path for path in paths}
+        last = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=CLOSE)
+        close = [by_last[one] for one in last]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _complain(message: str) -> None:

@@ -78,7 +78,7 @@ class _Answer:
             placement=text,
             time_ratio=self.times[text],
             interval=None if span is None else Interval(low=math.exp(span[0]), high=math.exp(span[1])),
-            step_time_ms=trial.step_time_ms,
+            step_time_ms=self.measured.frontier.paired_step_time_ms(trial),
             peak_allocated_bytes=round(self.peaks[text]),
             audit=trial.audit,
             share=None if shares is None else shares.get(text, 0.0),

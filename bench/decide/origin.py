@@ -32,4 +32,7 @@ def origin_of(directory_name: str, study: StudySpec, candidate: Candidate | None
 def dropout_of(model: ModelSpec) -> float | None:
     """The largest of its settings that are one; None where it has none."""
     found = [value for name, value in model.settings.items() if "dropout" in name]
-    return max((float(value) for value in found if isinstance(value, (int, float))), default=None)
+    return max(
+        (float(value) for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)),
+        default=None,
+    )

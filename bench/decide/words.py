@@ -85,7 +85,8 @@ def _size(num_bytes: int) -> str:
 def _option(num_bytes: int | None) -> str:
     """As a budget is written on a command line, rounded down."""
     assert num_bytes is not None
-    name, size = ("MiB", 2**20) if num_bytes >= 100 * 2**20 else ("KiB", 2**10)
+    fitting = (("MiB", 2**20) if num_bytes >= 100 * 2**20 else ("KiB", 2**10)) if num_bytes >= 2**10 else ("B", 1)
+    name, size = fitting
     return f"{num_bytes // size}{name}"
 
 

@@ -117,7 +117,7 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
         told = f"the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
         if len(known) < len(widths):
             told += f", and too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
-    return [f"{reached}: {told}; the same command with a larger caps.time_cap_s goes on"]
+    return [f"{reached}: {told}; the same sweep with a larger caps.time_cap_s goes on"]
 
 
 def _doubted(trials: Sequence[Trial]) -> list[str]:

@@ -7,9 +7,7 @@ whatever it frees was either allocated in the first or belongs to the persistent
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,12 +18,10 @@ from bench.measure.memory import COLLECT, END, MemoryReading, Persistent, RunSte
 MARK = "bench.phase:"
 ALLOCATION = "[memory]"
 FORWARD, BACKWARD = "forward", "backward"
-ABOVE_ALL = "6"
-"""Kineto's log level above that of its notes of start and stop, which are the highest it has."""
 
 
 def measure_on_cpu(run: RunStep, persistent: Persistent) -> MemoryReading:
-    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
         run(_unmarked)
         state = {storage.data_ptr(): storage.nbytes() for storage in map(_storage, persistent())}
         _mark("start")
@@ -33,20 +29,6 @@ def measure_on_cpu(run: RunStep, persistent: Persistent) -> MemoryReading:
         _mark(COLLECT)
         gc.collect()
     return _read(recording, state)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Kineto says on stderr that it starts and stops, in a person's own process too; it asks for its level once, as
-    it is first used."""
-    if "KINETO_LOG_LEVEL" in os.environ:
-        yield
-        return
-    os.environ["KINETO_LOG_LEVEL"] = ABOVE_ALL
-    try:
-        yield
-    finally:
-        os.environ.pop("KINETO_LOG_LEVEL", None)
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:

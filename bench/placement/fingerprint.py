@@ -45,11 +45,10 @@ def _differences(model: nn.Module, origin: Origin) -> Iterator[str]:
                 f"{known.num_parameters:,} in {known.num_modules}"
                 + ("; names, classes or shapes differ" if _equal_sizes(found, known) else "")
             )
-            for units in origin.units.values():
-                yield from _other_length(model, units)
-    dropout = max((m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)), default=0.0)
-    if origin.dropout is not None and dropout != origin.dropout:
-        yield f"dropout is {dropout:g}, the study had {origin.dropout:g}; its masks take memory and time"
+            yield from _other_lengths(model, [unit for units in origin.units.values() for unit in units])
+    rates = _dropout_rates(model)
+    if origin.dropout is not None and rates and (max(rates) > 0) != (origin.dropout > 0):
+        yield f"dropout is {max(rates):g}, the study had {origin.dropout:g}; its masks take memory and time"
     version, there = str(torch.__version__), origin.versions.get("torch")
     if there is not None and version != there:
         yield f"torch is {version}, the study had {there}"
@@ -66,21 +65,33 @@ def _differences(model: nn.Module, origin: Origin) -> Iterator[str]:
         yield f"trained weights are {dtypes}, the study trained in {origin.precision}"
 
 
-def _other_length(model: nn.Module, units: Sequence[str]) -> Iterator[str]:
-    """Where the units of a chain are the numbered children of one module, and there are more or fewer of them here."""
-    holders = {unit.rpartition(".")[0] for unit in units}
+def _other_lengths(model: nn.Module, units: Sequence[str]) -> Iterator[str]:
+    """Where the study's units were all the blocks of a list, and that list has more of them here."""
+    there: dict[str, list[int]] = {}
+    for unit in units:
+        holder, _, index = unit.rpartition(".")
+        if index.isdigit():
+            there.setdefault(holder, []).append(int(index))
     modules = dict(model.named_modules())
-    if len(holders) != 1 or not all(unit.rpartition(".")[2].isdigit() for unit in units):
-        return
-    (holder,) = holders
-    here = [name for name, _ in modules[holder].named_children()] if holder in modules else []
-    there = [unit.rpartition(".")[2] for unit in units]
-    if here and here != there:
-        beyond = [name for name in here if name not in there]
-        not_placed = f", and no placement of the study says anything of {holder}.{beyond[0]}" if beyond else ""
-        if len(beyond) > 1:
-            not_placed += f"..{beyond[-1]}"
-        yield f"{holder} has {len(here)} units, the study's had {len(there)}{not_placed}"
+    for holder, indices in there.items():
+        here = (
+            [int(name) for name, _ in modules[holder].named_children() if name.isdigit()] if holder in modules else []
+        )
+        num_there, num_here = len(indices), len(here)
+        were_all = sorted(indices) == list(range(num_there)) and sorted(here) == list(range(num_here))
+        if were_all and num_here > num_there:
+            new = f"{holder}.{num_there}".removeprefix(".") + (f"..{num_here - 1}" if num_here > num_there + 1 else "")
+            yield (
+                f"{holder or 'the model'} has {num_here} units, the study's had {num_there}, and no placement of the "
+                f"study says anything of {new}"
+            )
+
+
+def _dropout_rates(model: nn.Module) -> list[float]:
+    """Of dropout modules, and of the attribute by which transformers' attentions drop without one."""
+    found = [module.p for module in model.modules() if isinstance(module, nn.modules.dropout._DropoutNd)]
+    functional = [getattr(module, "attention_dropout", None) for module in model.modules()]
+    return [*found, *(rate for rate in functional if isinstance(rate, float))]
 
 
 def _equal_sizes(first: Fingerprint, second: Fingerprint) -> bool:

@@ -6,8 +6,10 @@ Without gradients, nothing is checkpointed.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,19 +73,28 @@ class PlacedForward:
         """What was there before."""
         self.is_trained = any(parameter.requires_grad for parameter in unit.parameters())
         self.unit = unit
-        self._switches = dict(switches)
+        self._switches = {path: weakref.ref(module) for path, module in switches.items()}
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         return self.inner
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the modules around the unit: a copy of a block is to bring no model with it."""
-        return vars(self) | {"_switches": {path: m for path, m in self._switches.items() if m is self.unit}}
+        return vars(self) | {"_switches": {}}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PlacedForward:
+        """Looks at the copies of the modules around it, where those are copied too."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        vars(copied).update(copy.deepcopy(self.__getstate__(), memo))
+        around = {path: memo.get(id(found())) for path, found in self._switches.items()}
+        copied._switches = {path: weakref.ref(module) for path, module in around.items() if module is not None}
+        return copied
 
     def refuse_switched_on(self) -> None:
         """transformers' Trainer turns checkpointing on as it begins; regions would then be replayed inside replays."""
-        for path, module in self._switches.items():
+        for path, found in self._switches.items():
+            module = found()
             if getattr(module, "gradient_checkpointing", False) is True:
                 raise UnsupportedPlacementError(
                     f"{path or 'the model'} was told to checkpoint itself after the placement was applied: leave "

@@ -23,8 +23,9 @@ def budget_bytes(text: str, *, persistent_bytes: int, peak_bytes: int) -> int:
         raise SpecError(f"budget: {text!r} is no size; write 8GiB, 8GB or 60% (of what the plain step adds)")
     number = float(match["number"])
     if unit == "" and number < UNITS["MIB"]:
+        number_text = match["number"]
         raise SpecError(
-            f"budget: {text!r} would be {number:g} bytes; write {number:g}GiB, {number:g}MiB or {number:g}%"
+            f"budget: {text!r} lacks its unit; write {number_text}GiB, {number_text}MiB or, for bytes, {number_text}B"
         )
     if unit == "%":
         return persistent_bytes + round(number / 100 * (peak_bytes - persistent_bytes))

@@ -104,7 +104,7 @@ def plan_again(directory: Path, study: StudySpec, there: Plans, known: Knowledge
     if there.rounds >= SECOND_ROUND or not there.rows or not known.budgets:
         return there
     _tell(watch, f"{LABEL} where the frontier leaves gaps: {len(known.budgets)}")
-    request = PlanRequest(budgets=tuple(map(str, known.budgets)))
+    request = PlanRequest(budgets=tuple(f"{budget}B" for budget in known.budgets))
     with hold_device(study.controls, directory.name, watch):
         found = _asked(study, request, known, SECOND_ROUND, watch)
     return _kept(directory, there.joined(dataclasses.replace(found, rounds=SECOND_ROUND)), watch)

@@ -54,6 +54,7 @@ class ProgressTracker:
         self._stage: str | None = None
         for record in records.entries:
             self._count(record)
+        self._stage = self._last_start = None  # what comes next is of another process
         self._clock, self._began = clock, clock()
         self._audits_s = 0.0
         """Since then: audits take nothing from the time cap."""

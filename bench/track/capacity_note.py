@@ -94,7 +94,7 @@ def reproducing(answer: Answer) -> str:
         options.append(f"model.target={spec.controls.model.target}")
     if spec.limit_source == ASKED:
         mib, rest = divmod(spec.limit_bytes, MIB)
-        options.append(f"limit={spec.limit_bytes}" if rest else f"limit={mib}MiB")
+        options.append(f"limit={spec.limit_bytes}B" if rest else f"limit={mib}MiB")
     if spec.headroom:
         options.append(f"headroom={100 * spec.headroom:g}%")
     if spec.keep != MICRO_BATCH:

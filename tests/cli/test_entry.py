@@ -76,6 +76,9 @@ def test_every_character_of_the_alphabet_survives_hydra() -> None:
         ("model=gpt2-tny", "model: there is no gpt2-tny; did you mean gpt2-tiny"),
         ("precision=bf16", "precision: there is no bf16; there are bf16-autocast, bf16-pure, fp16-autocast, fp32"),
         ("caps.time_cap=5", "caps.time_cap: no such option; did you mean caps.time_cap_s?"),
+        ("protocol.time_cap_s=10", "protocol.time_cap_s: no such option; did you mean caps.time_cap_s?"),
+        ("workload.batch=2", "workload.batch: no such option; did you mean workload.micro_batch"),
+        ("protocol.rounds=3", "protocol.rounds: no such option; did you mean protocol.rounds_m"),
         ("gpt2-tiny", "gpt2-tiny: an option is written name=value, such as model=gpt2-tiny"),
         ("studies=mine", "studies: no such option; did you mean st"),
         ("results=", "results: expected a folder, got ''"),
@@ -134,8 +137,15 @@ def test_interrupting_exits_1_and_says_that_nothing_is_lost(capsys: pytest.Captu
     assert "kept, and the same command goes on from there" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("override", ["studies=gpt2-1,gpt2-2", "studies=[gpt2-1,gpt2-2]"])
-def test_a_list_of_studies_needs_no_brackets(override: str) -> None:
+@pytest.mark.parametrize(
+    ("override", "studies"),
+    [
+        ("studies=gpt2-1,gpt2-2", ["gpt2-1", "gpt2-2"]),
+        ("studies=[gpt2-1,gpt2-2]", ["gpt2-1", "gpt2-2"]),
+        ("studies=/tmp/x=1,/tmp/it's (old),5e3", ["/tmp/x=1", "/tmp/it's (old)", "5e3"]),
+    ],
+)
+def test_a_list_of_studies_needs_no_brackets(override: str, studies: list[str]) -> None:
     given: list[object] = []
 
     def verb(options: Options) -> Answer:
@@ -143,7 +153,7 @@ def test_a_list_of_studies_needs_no_brackets(override: str) -> None:
         return Answer(exit_code=COMPLETE)
 
     assert run_verb("compare", verb, [override]) == COMPLETE
-    assert given == [["gpt2-1", "gpt2-2"]]
+    assert given == [studies]
 
 
 def test_multirun_runs_every_combination() -> None:

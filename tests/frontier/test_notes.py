@@ -11,7 +11,7 @@ from tests.builders import MIB, join_records, make_controls, make_records, make_
 TIMES = {"none": [100.0] * 3, "a": [110.0] * 3, "b": [130.0] * 3}
 PEAKS = {"none": 100 * MIB, "a": 60 * MIB, "b": 40 * MIB}
 
-GOES_ON = "the same command with a larger caps.time_cap_s goes on"
+GOES_ON = "the same sweep with a larger caps.time_cap_s goes on"
 
 
 def notes(

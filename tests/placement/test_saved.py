@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import json
 import pickle
 import warnings
+import weakref
 from pathlib import Path
 
 import pytest
@@ -182,6 +184,30 @@ def test_a_copy_of_a_placed_unit_brings_no_model_with_it() -> None:
     copied = copy.deepcopy(model)
     copied.activation_checkpointing_enable()
     GPT2.loss(model)()
+    with pytest.raises(UnsupportedPlacementError, match=r"transformer\.h\.0 was told"):
+        GPT2.loss(copied)()
+
+
+def test_a_placed_block_keeps_no_model_alive() -> None:
+    model = GPT2.build()
+    apply(model, "transformer.h.0..5.mlp:each")
+    block, gone = model.get_submodule("transformer.h.0"), weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    assert block is not None
+
+
+def test_chains_that_are_not_a_whole_list_say_nothing_of_its_length(tmp_path: Path) -> None:
+    of = origin(GPT2.build(), units={"first": ("transformer.h.0", "transformer.h.1"), "last": ("transformer.h.3",)})
+    path = saved(tmp_path, of)
+    with pytest.warns(OtherModelWarning) as told:
+        apply(GPT2.build(width=64), Placement.load(path))
+    assert "units" not in str(told[0].message)
+    parts = origin(GPT2.build(), units={f"chain{i}": (f"transformer.h.{i}",) for i in range(6)})
+    with pytest.warns(OtherModelWarning) as told:
+        apply(GPT2.build(width=64), Placement.load(saved(tmp_path, parts)))
+    assert "units" not in str(told[0].message)
 
 
 def test_other_dropout_and_another_number_of_blocks_are_told(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_size_is_in_bytes_and_a_share_is_of_what_the_step_adds(text: str, expe
 
 @pytest.mark.parametrize("text", ["8", "4.5", "24"])
 def test_a_number_that_lacks_its_unit_is_no_size_in_bytes(text: str) -> None:
-    with pytest.raises(SpecError, match=f"would be {text} bytes; write {text}GiB"):
+    with pytest.raises(SpecError, match=f"lacks its unit; write {text}GiB, {text}MiB or, for bytes, {text}B"):
         budget_bytes(text, persistent_bytes=100, peak_bytes=500)
 
 

@@ -80,4 +80,4 @@ def test_what_is_not_about_all_studies_says_whose_it_is() -> None:
         "A, C: placements are shown without their common prefix `transformer.`",
         "B: placements are shown without their common prefix `model.`",
     ]
-    assert explanations({"A": blocks, "B": blocks}) == ["placements are shown without their common prefix `transformer.`"]
+    assert explanations({"A": blocks, "B": blocks}) == [both[0].removeprefix("A, C: ")]

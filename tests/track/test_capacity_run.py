@@ -206,7 +206,7 @@ def test_a_description_that_is_too_long_says_where_the_rest_is() -> None:
     ("fields", "said"),
     [
         ({}, "limit=4096MiB"),
-        ({"limit_bytes": LIMIT + 1}, f"limit={LIMIT + 1}"),
+        ({"limit_bytes": LIMIT + 1}, f"limit={LIMIT + 1}B"),
         ({"headroom": 0.05}, "headroom=5%"),
         ({"evaluation": True}, "evaluation=true"),
         ({}, "multiple=1"),

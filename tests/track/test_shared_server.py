@@ -161,7 +161,7 @@ def check_all_there(uri: str, database: str, postgres: Postgres) -> None:
             run = by_id[identifier]
             assert run.info.status == "FINISHED"
             assert run.data.params["placement"] == trial.placement
-            assert run.data.metrics["time/step_time_ms"] == trial.step_time_ms
+            assert run.data.metrics["time/step_time_ms"] == pytest.approx(trial.step_time_ms)
             assert run.data.metrics["memory/peak_allocated_bytes"] == trial.peak_allocated_bytes
     [(num_runs,)] = postgres.query(name_of(database), "SELECT count(*) FROM runs")
     assert num_runs == NUM_WRITERS * NUM_RUNS

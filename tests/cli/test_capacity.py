@@ -100,7 +100,8 @@ def test_a_request_that_cannot_be_exits_2_and_names_the_option(
 
 
 @pytest.mark.parametrize(
-    ("text", "num_bytes"), [("4GiB", 2**32), ("24GB", 24 * 10**9), (1000, 1000), ("1.5MiB", 3 * 2**19)]
+    ("text", "num_bytes"),
+    [("4GiB", 2**32), ("24GB", 24 * 10**9), ("1000B", 1000), (2_000_000, 2_000_000), ("1.5MiB", 3 * 2**19)],
 )
 def test_sizes_as_people_write_them(text: Any, num_bytes: int) -> None:
     assert size_of("limit", text) == num_bytes

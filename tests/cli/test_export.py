@@ -119,14 +119,14 @@ def test_where_nothing_was_measured_there_is_nothing_to_say(folder: Path, capsys
     [
         (["studies=gpt2"], "studies: expected a list"),
         (["studies=[gtp2-nowhere]"], "no study 'gtp2-nowhere'"),
-        (["studies=[gpt2,gpt2]"], "named twice"),
-        (["studies=[gpt2]", "columns=3"], "columns: 3 is not 1, 2 or [1,2]"),
-        (["studies=[gpt2]", "columns=[]"], "columns: [] is not 1, 2 or [1,2]"),
-        (["studies=[gpt2]", "columns=true"], "columns: True is not 1, 2 or [1,2]"),
-        (["studies=[gpt2]", "format=word"], "format: 'word' is none of transformers, torchtitan, megatron"),
-        (["studies=[gpt2]", "placement=none"], "give format= as well"),
-        (["studies=[gpt2]", "format=megatron", "columns=1"], "leave one of the two out"),
-        (["studies=[gpt2]", "format=megatron", "placement=h..0"], "h..0"),
+        (["studies=[vit,vit]"], "named twice"),
+        (["studies=[vit]", "columns=3"], "columns: 3 is not 1, 2 or [1,2]"),
+        (["studies=[vit]", "columns=[]"], "columns: [] is not 1, 2 or [1,2]"),
+        (["studies=[vit]", "columns=true"], "columns: True is not 1, 2 or [1,2]"),
+        (["studies=[vit]", "format=word"], "format: 'word' is none of transformers, torchtitan, megatron"),
+        (["studies=[vit]", "placement=none"], "give format= as well"),
+        (["studies=[vit]", "format=megatron", "columns=1"], "leave one of the two out"),
+        (["studies=[vit]", "format=megatron", "placement=h..0"], "h..0"),
     ],
 )
 def test_a_wrong_request_exits_2_and_writes_nothing(

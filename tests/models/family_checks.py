@@ -34,6 +34,7 @@ from tests.builders import make_controls
 from tests.tiny_models import EVERY_GENERATOR
 
 CPU = torch.device("cpu")
+LEARNING_RATE = 1e-2
 STEPS = 2
 
 
@@ -56,7 +57,7 @@ class FamilyCase:
         return make_controls(
             model=ModelSpec(name="case", target=self.target, settings=self.settings),
             workload=self.workload,
-            optimizer=OptimizerSpec(settings={"lr": 1e-2}),
+            optimizer=OptimizerSpec(settings={"lr": LEARNING_RATE}),
             precision=precision,
             facts=None,
         )
@@ -151,7 +152,10 @@ def assert_same(placed: Trained, plain: Trained, *, exact: bool) -> None:
             assert (other is None) == (gradient is None), where
             if gradient is not None and other is not None:
                 torch.testing.assert_close(other, gradient, msg=lambda m, where=where: f"{where}: {m}", **tolerance)
-    torch.testing.assert_close(placed.parameters, plain.parameters, **tolerance)
+    # AdamW divides a gradient by its own size, so one that is next to nothing may move a weight by a part of the learning
+    # rate in either way; by how large a part depends on the CPU's kernels.
+    moved = tolerance or {"rtol": 1.3e-6, "atol": 0.1 * LEARNING_RATE}
+    torch.testing.assert_close(placed.parameters, plain.parameters, **moved)
     assert torch.equal(placed.rng_state, plain.rng_state)
 
 

@@ -152,8 +152,8 @@ def assert_same(placed: Trained, plain: Trained, *, exact: bool) -> None:
             assert (other is None) == (gradient is None), where
             if gradient is not None and other is not None:
                 torch.testing.assert_close(other, gradient, msg=lambda m, where=where: f"{where}: {m}", **tolerance)
-    # AdamW divides a gradient by its own size, so one that is next to nothing may move a weight by a part of the learning
-    # rate in either way; by how large a part depends on the CPU's kernels.
+    # AdamW divides a gradient by its own size, so one that is next to nothing may move a weight either way by a part of
+    # the learning rate, and by how large a part depends on the CPU's kernels.
     moved = tolerance or {"rtol": 1.3e-6, "atol": 0.1 * LEARNING_RATE}
     torch.testing.assert_close(placed.parameters, plain.parameters, **moved)
     assert torch.equal(placed.rng_state, plain.rng_state)

@@ -26,6 +26,7 @@ from bench.frontier import load_frontier
 from bench.placement import Origin, parse_placement
 from bench.plan.budgets import budget_bytes
 from bench.records import read_records, read_study
+from bench.report.names import long_names, named
 from bench.spec import SpecError, to_mapping
 from bench.target.spec import target_from
 
@@ -63,7 +64,10 @@ def recommend_placement(options: Options) -> Answer:
     answer = recommend(measured, _wish(options, measured, card))
     # The folder's own name, by which the study can be asked for again.
     answer = dataclasses.replace(answer, study=directory.name)
-    print(recommendation_text(answer, card))
+    names = long_names(measured.frontier.trials)
+    print(named(recommendation_text(answer, card), names))
+    if answer.chosen is not None and answer.chosen.placement in names:
+        print(f"{names[answer.chosen.placement]} is {answer.chosen.placement}")
     if options["study"] is None:
         print(f"\nstudy: {shown(directory)}, the newest")
     chosen = answer.chosen

@@ -61,6 +61,16 @@ def test_every_wish_has_an_answer_and_1_says_that_no_placement_is_one(
     assert said in capsys.readouterr().out
 
 
+def test_a_long_placement_goes_by_its_name_and_is_written_out_once(capsys: pytest.CaptureFixture[str]) -> None:
+    study = Path(__file__).parents[2] / "results" / "reference" / "cpu" / "gpt2-654cc0a9"
+    assert main(["recommend", f"study={study}", "budget=2300MiB"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("use planned (2,297.6 MiB)\n")
+    long = [line for line in said.splitlines() if len(line) > 300]
+    assert len(long) == 1
+    assert long[0].startswith("planned (2,297.6 MiB) is transformer.h.0.ln_1/transformer.h.0.attn.c_attn+")
+
+
 def test_a_format_prints_settings_or_why_not(study: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recommend", f"study={study}", "budget=750MiB", "format=megatron"]) == 0
     assert "--recompute-method uniform --recompute-num-layers 1" in capsys.readouterr().out

@@ -123,6 +123,7 @@ def test_explicit_placements_pass_through_make_bare(tmp_path: Path) -> None:
     assert {sample.placement for sample in records.of(TimeSample)} == {text, "none"}
 
 
+@pytest.mark.slow
 def test_a_multirun_gives_a_study_for_every_combination_with_keys_of_their_own(tmp_path: Path) -> None:
     done = bench(
         tmp_path, "sweep", "-m", "model=gpt2-tiny,t5-tiny", "precision=fp32,bf16-autocast",
@@ -135,6 +136,7 @@ def test_a_multirun_gives_a_study_for_every_combination_with_keys_of_their_own(t
     assert all(read_records(study).of(MemorySample) for study in studies)
 
 
+@pytest.mark.slow
 def test_two_runs_of_a_study_give_equal_peaks(tmp_path: Path) -> None:
     peaks = []
     for results in (tmp_path / "first", tmp_path / "second"):

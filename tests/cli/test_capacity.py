@@ -24,6 +24,7 @@ def capacity(*overrides: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(Path("answer.json").read_text())
 
 
+@pytest.mark.slow
 def test_the_answer_has_a_size_and_a_throughput_for_each_placement(capsys: pytest.CaptureFixture[str]) -> None:
     code, told = capacity(*TINY, TWO, "limit=9MiB", "headroom=2%", "multiples=[2]", "rounds=3", "audit=off")
     printed = capsys.readouterr().out

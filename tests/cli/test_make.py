@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -31,8 +32,14 @@ TARGETS = [
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
+VARIABLES = ("MODEL", "DEVICE", "ARGS", "STUDY", "STUDIES", "PLACEMENT", "TARGET", "BUDGET", "LIMIT", "PORT", "JOBS")
+
+
 def make(*arguments: str) -> str:
-    done = subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    """With nothing of a make that runs these tests, such as its `ARGS`."""
+    of_make = (*VARIABLES, "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in of_make}
+    done = subprocess.run(["make", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
 

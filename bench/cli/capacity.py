@@ -96,11 +96,11 @@ def size_of(option: str, value: Any) -> int:
         SpecError: it is none of them.
     """
     text = str(value)
-    if "%" not in text and not isinstance(value, bool):
-        try:
+    try:
+        if "%" not in text and not isinstance(value, bool):
             return budget_bytes(text, persistent_bytes=0, peak_bytes=0)
-        except SpecError:
-            pass
+    except SpecError:
+        pass
     raise SpecError(f"{option}: {text!r} is no size; write 4GiB or 24GB")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import os
 import re
 import sys
-import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,45 +19,16 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bench.cli.answer import PARTIAL, REQUEST_WRONG, Answer, out_path, write_answers
-from bench.cli.request import CONTROL_GROUPS
+from bench.cli.mistyped import hint_of
 from bench.cli.resolvers import register_resolvers
 from bench.folders import root
 from bench.records import CannotWriteError, DamagedStudyError
-from bench.spec import Caps, Controls, SpecError
+from bench.spec import SpecError
 from bench.study import WorkerError
 
-OPTION_NAMES = (
-    *CONTROL_GROUPS,
-    *(
-        "audit",
-        "compiled",
-        "compiled_backend",
-        "compiled_budgets",
-        "restore",
-        "caps",
-        "placements",
-        "placement",
-        "other",
-        "reference",
-        "forecast",
-        "method",
-        "target",
-        "real",
-        "budget",
-        "count",
-    ),
-    *("trials", "steps", "tracker", "study", "port", "results", "out"),
-    *("studies", "budgets", "fail_if", "name"),
-    *("card", "context", "slowdown", "save", "format", "folder", "columns", "size"),
-    *("limit", "headroom", "axis", "multiple", "keep", "largest", "evaluation", "multiples", "rounds", "time_cap_s"),
-)
-"""What an option at the top may be called, for those who mistyped one."""
 PATH_OPTIONS = ("results", "study", "out", "save", "folder", "tracker.uri")
 LIST_OPTION = "studies"
-CLOSE = 0.6
 MULTIRUN = ("-m", "--multirun")
-FEW = 6
-"""Alternatives that are named all."""
 RESUMABLE = ("sweep", "capacity")
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./:%+@-]*")
 Options = dict[str, Any]
@@ -181,41 +149,11 @@ def _one_paragraph(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException):
         text += f": {cause}"
-    mistyped = re.match(r"Could not override '([\w.]+)'", text)
-    if mistyped:
-        return f"{mistyped[1]}: no such option" + _meant(mistyped[1], _option_paths())
-    unknown = re.search(r"Could not find '([^']*)/([^'/]*)'\s+Available options in '[^']*':([^:]*)", text)
-    if unknown:
-        option, value = unknown[1].replace("/", "."), unknown[2]
-        there = [line.strip() for line in unknown[3].splitlines() if line.startswith("\t")]
-        meant = "" if len(there) <= FEW else _meant(value, there)
-        return f"{option}: there is no {value}{meant or '; there are ' + ', '.join(there)}"
+    hint = hint_of(text)
+    if hint is not None:
+        return hint
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)", text)[0]
     return " ".join(text.split())
-
-
-def _option_paths() -> list[str]:
-    """Of every verb: at the top, and below the controls and caps (`caps.time_cap_s`)."""
-    groups = typing.get_type_hints(Controls) | {"caps": Caps}
-    nested = [
-        f"{group}.{field.name}"
-        for group, kind in groups.items()
-        if group in (*CONTROL_GROUPS, "caps") and dataclasses.is_dataclass(kind)
-        for field in dataclasses.fields(kind)
-    ]
-    return [*OPTION_NAMES, *nested]
-
-
-def _meant(name: str, others: Sequence[str]) -> str:
-    """`; did you mean caps.time_cap_s?` where a name is close, or the last part of one is."""
-    # One of its own name is another verb's.
-    paths = [other for other in others if other != name and ("." in other or "." not in name)]
-    close = difflib.get_close_matches(name, paths, n=2, cutoff=CLOSE)
-    if not close:
-        by_last = {path.rpartition(".")[2]: path for path in paths}
-        last = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=2, cutoff=CLOSE)
-        close = [by_last[one] for one in last]
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _complain(message: str) -> None:

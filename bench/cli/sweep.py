@@ -13,7 +13,7 @@ from typing import Any
 from bench.cli.answer import COMPLETE, PARTIAL, Answer
 from bench.cli.compiling import OPTIONS as COMPILED_OPTIONS, compile_beside, compiled_request
 from bench.cli.entry import Options, run_verb
-from bench.cli.paths import shown
+from bench.cli.paths import shown, verbs
 from bench.cli.planning import knowledge, plan_request, plan_rounds
 from bench.cli.progress import ProgressDisplay
 from bench.cli.project import StudyView, draw, publish
@@ -65,7 +65,7 @@ def sweep(options: Options) -> Answer:
         compile_beside(directory, read_study(directory), compiled, display)
     view = draw(directory)
     view.print()
-    print(f"page:  python -m bench plots {shlex.quote(f'study={shown(directory)}')} writes one to click through")
+    print(f"page:  {verbs()} plots {shlex.quote(f'study={shown(directory)}')} writes one to click through")
     published = publish(directory, results, options["tracker"])
     complete = published and answered(view.frontier.trials, study.placements)
     return Answer(exit_code=COMPLETE if complete else PARTIAL, data=answer_data(view))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.cli.paths import shown
+from bench.cli.paths import verbs
 from bench.spec import SpecError, from_mapping
 from bench.track import TrackError, default_tracking_uri
 from bench.track.secrets import without_password
@@ -66,14 +66,13 @@ def to_store(results: Path, options: Mapping[str, Any], publish: Callable[[str],
 def open_ui_line(results: Path, options: Mapping[str, Any]) -> str:
     """The `ui` verb over the store that was published to, with what differs from its defaults."""
     uri = _tracker(options).uri
-    python = Path(sys.executable)
     default = results == (Path.cwd() / "results").resolve()
     words = ["" if default else f" results={shlex.quote(str(results))}"]
     if uri is not None:
         # A password is not printed; the environment holds it for the next command as well.
         is_secret = without_password(uri) != uri
         words.append(" tracker.uri=" + ('"$MLFLOW_TRACKING_URI"' if is_secret else shlex.quote(uri)))
-    return f"{shlex.quote(str(shown(python)))} -m bench ui{''.join(words)}"
+    return f"{verbs()} ui{''.join(words)}"
 
 
 def _tracker(options: Mapping[str, Any]) -> Tracker:

@@ -60,10 +60,11 @@ def _headline(said: Recommendation, memory: Unit) -> str:
         )
     if said.kind == NOTHING_FITS:
         assert said.lowest is not None
+        assert budget is not None
         return (
             f"no measured placement fits {asked}; the lowest is {said.lowest.placement} with "
             f"{memory.text(said.lowest.peak_allocated_bytes)} {memory.name}; plan one with python -m bench plan "
-            f"study={said.study} budget={_option(said.wish.budget_bytes)}"
+            f"study={said.study} budget={_option(budget)}"
         )
     if said.chosen is None:
         return "no measured placement is as fast as that"
@@ -82,11 +83,10 @@ def _size(num_bytes: int) -> str:
     return f"{unit.text(num_bytes)} {unit.name}"
 
 
-def _option(num_bytes: int | None) -> str:
-    """As a budget is written on a command line, rounded down."""
-    assert num_bytes is not None
-    fitting = (("MiB", 2**20) if num_bytes >= 100 * 2**20 else ("KiB", 2**10)) if num_bytes >= 2**10 else ("B", 1)
-    name, size = fitting
+def _option(num_bytes: int) -> str:
+    """As a budget is written on a command line, rounded down by less than 1 %."""
+    units = (("MiB", 2**20), ("KiB", 2**10), ("B", 1))
+    name, size = next((unit for unit in units if num_bytes >= 100 * unit[1]), units[-1])
     return f"{num_bytes // size}{name}"
 
 

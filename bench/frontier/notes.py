@@ -108,15 +108,16 @@ def _time_cap(records: Records, trials: Sequence[Trial], reference: str | None) 
     }
     widths.pop(reference or "", None)
     known = {placement: width for placement, width in widths.items() if width is not None}
+    too_few = f"too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
     if not widths:
         told = "nothing was compared with the reference"
     elif not known:
-        told = f"too few for an interval of {len(widths)} of {len(widths)} placements, and no time here can be trusted"
+        told = f"{too_few}, and no time here can be trusted"
     else:
         widest = max(known, key=lambda placement: known[placement])
         told = f"the widest interval is ± {100 * known[widest]:.1f} % ({widest})"
         if len(known) < len(widths):
-            told += f", and too few for an interval of {len(widths) - len(known)} of {len(widths)} placements"
+            told += f", and {too_few}"
     return [f"{reached}: {told}; the same sweep with a larger caps.time_cap_s goes on"]
 
 

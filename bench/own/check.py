@@ -145,15 +145,9 @@ def check(
     finally:
         own.close()
         kept.restore()
-    verdict, notes = None, [] if placement.origin is None else _notes(model, placement.origin, seen)
-    counts_all = batch is not None or device.type != "cpu"  # on the CPU a batch that is not given is not counted
-    there = None if placement.origin is None else placement.origin.peak_allocated_bytes
-    if there is not None and counts_all and abs(reading.peak_bytes - there) > PEAK_TOLERANCE * there:
-        assert placement.origin is not None
-        sizes = f"{reading.peak_bytes / MIB:,.1f} MiB, the study's was {there / MIB:,.1f} MiB"
-        notes.append(
-            f"other than in {placement.origin.study}: the peak is {sizes} ({reading.peak_bytes / there - 1:+.0%})"
-        )
+    # On the CPU a batch that is not given is not counted, so its peak is not the study's.
+    peak_bytes = None if device.type == "cpu" and batch is None else reading.peak_bytes
+    verdict, notes = None, [] if placement.origin is None else _notes(model, placement.origin, seen, peak_bytes)
     if audit:
         try:
             verdict = audit_replay(model, step, placement=placement.text, optimizer=optimizer, state=state)
@@ -200,13 +194,17 @@ def _placed(
         return reading, region_effects(applied), None
 
 
-def _notes(model: nn.Module, origin: Origin, seen: Observed) -> list[str]:
+def _notes(model: nn.Module, origin: Origin, seen: Observed, peak_bytes: int | None) -> list[str]:
     notes = list(differences(model, origin))
     if seen.micro_batch is not None and seen.micro_batch != origin.micro_batch:
         notes.append(f"the micro-batch is {seen.micro_batch}, the study's was {origin.micro_batch}")
     autocast = PRECISIONS[origin.precision].autocast if origin.precision in PRECISIONS else None
     if seen.autocast != autocast:
         notes.append(f"autocast is {_dtype(seen.autocast)}, the study trained in {origin.precision}")
+    there = origin.peak_allocated_bytes
+    if there is not None and peak_bytes is not None and abs(peak_bytes - there) > PEAK_TOLERANCE * there:
+        sizes = f"{peak_bytes / MIB:,.1f} MiB, the study's was {there / MIB:,.1f} MiB"
+        notes.append(f"the peak is {sizes} ({peak_bytes / there - 1:+.0%})")
     return [f"other than in {origin.study}: {note}" for note in notes]
 
 

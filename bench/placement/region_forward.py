@@ -80,6 +80,7 @@ class PlacedForward:
         return self.inner
 
     def __getstate__(self) -> dict[str, Any]:
+        """Weak references cannot be pickled; strong ones would bring the whole model with a block."""
         return vars(self) | {"_switches": {}}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PlacedForward:

@@ -56,6 +56,20 @@ def trained(noise: bool = False) -> tuple[Net, torch.optim.Optimizer, Step, torc
     return model, optimizer, step, batch
 
 
+def studied(model: Net, *, precision: str, micro_batch: int) -> Origin:
+    return Origin(
+        study="net-1a2b3c4d",
+        key="1a2b3c4d5e6f7a8b",
+        model="net",
+        fingerprint=fingerprint_of(model),
+        precision=precision,
+        device="cpu",
+        device_name="Toy CPU",
+        versions={"torch": "2.11.0"},
+        micro_batch=micro_batch,
+    )
+
+
 def test_a_good_placement_takes_effect_lowers_the_peak_and_is_valid() -> None:
     model, optimizer, step, batch = trained()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -92,17 +106,7 @@ def test_a_placement_that_frees_nothing_is_told() -> None:
 
 def test_what_differs_from_the_study_is_noted() -> None:
     model, optimizer, step, batch = trained()
-    origin = Origin(
-        study="net-1a2b3c4d",
-        key="1a2b3c4d5e6f7a8b",
-        model="net",
-        fingerprint=fingerprint_of(model),
-        precision="bf16-autocast",
-        device="cpu",
-        device_name="Toy CPU",
-        versions={"torch": "2.11.0"},
-        micro_batch=8,
-    )
+    origin = studied(model, precision="bf16-autocast", micro_batch=8)
     placement = dataclasses.replace(Placement.parse("blocks.0..3:each"), origin=origin)
     done = check(model, placement, step, optimizer=optimizer, batch=batch, audit=False)
     told = "\n".join(done.notes)
@@ -116,17 +120,7 @@ def test_a_peak_that_is_not_the_studys_is_noted_once_and_nothing_is_warned_of() 
     model, optimizer, step, batch = trained()
     placement = Placement.parse("blocks.0..3:each")
     peak = check(model, placement, step, optimizer=optimizer, batch=batch, audit=False).peak_bytes
-    origin = Origin(
-        study="net-1a2b3c4d",
-        key="1a2b3c4d5e6f7a8b",
-        model="net",
-        fingerprint=fingerprint_of(model),
-        precision="fp32",
-        device="cpu",
-        device_name="Toy CPU",
-        versions={"torch": "2.11.0"},
-        micro_batch=256,
-    )
+    origin = studied(model, precision="fp32", micro_batch=256)
     for there, told in ((peak, []), (peak // 2, [f"(+{round(100 * (peak / (peak // 2) - 1))}%)"])):
         found = dataclasses.replace(placement, origin=dataclasses.replace(origin, peak_allocated_bytes=there))
         with warnings.catch_warnings():

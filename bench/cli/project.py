@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +87,7 @@ def draw(directory: Path) -> StudyView:
     pictures = write_plots(directory, study, frontier)
     plot = next((path for path in pictures if path.suffix == ".png"), None)
     has_peers = any(row.peer is not None for row in records.plans.rows)
-    against = versus(study, records, frontier.trials, _of_first_round(records.plans)) if has_peers else None
+    against = versus(study, records, frontier.trials, records.plans) if has_peers else None
     if against is not None:
         write_versus_csv(directory, against)
     return StudyView(
@@ -101,11 +100,6 @@ def draw(directory: Path) -> StudyView:
         target_half_width=target_half_width,
         plot=plot,
     )
-
-
-def _of_first_round(plans: Plans) -> Plans:
-    """Plans of a second round are measured beside the reference alone: in no round with a peer's placement."""
-    return dataclasses.replace(plans, rows=tuple(row for row in plans.rows if row.round == 1))
 
 
 def publish(directory: Path, results: Path, options: Mapping[str, Any]) -> bool:

@@ -61,7 +61,9 @@ class Versus:
 
 
 def versus(study: StudySpec, records: Records, trials: Sequence[Trial], plans: Plans) -> Versus:
-    """Every measured placement of a peer against the fastest measured plan (or `none`) within its peak."""
+    """Every measured placement of a peer against the fastest measured plan (or `none`) within its peak. Plans of a
+    second round are left out: they are measured beside the reference alone, in no round with a peer's placement."""
+    planned = [row for row in plans.rows if row.round == 1]
     by_text = {trial.placement: trial for trial in trials}
     twins = {trial.twin_of: trial for trial in trials if trial.twin_of is not None}
 
@@ -71,12 +73,12 @@ def versus(study: StudySpec, records: Records, trials: Sequence[Trial], plans: P
                 return trial
         return None
 
-    ours = {t.placement: t for row in plans.rows if row.peer is None and (t := measured(row)) is not None}
+    ours = {t.placement: t for row in planned if row.peer is None and (t := measured(row)) is not None}
     if (plain := by_text.get("none")) is not None and plain.outcome == OK:
         ours[plain.placement] = plain
     peers: dict[str, list[Plan]] = {}
     unmeasured: list[tuple[str, str]] = []
-    for row in plans.rows:
+    for row in planned:
         if row.peer is None:
             continue
         trial = measured(row)

@@ -88,6 +88,11 @@ def test_ours_is_the_fastest_plan_within_the_peers_peak() -> None:
     assert [duel.verdict for duel in (low, high)] == ["faster", "faster"]
 
 
+def test_a_plan_of_the_second_round_shares_no_rounds_with_a_peer_and_is_no_rival() -> None:
+    rows = (*(r for r in ROWS if r.placement != LARGE_PLAN), dataclasses.replace(ROWS[-1], round=2))
+    assert [duel.ours for duel in told(TIMES_MS, plans=Plans(rows=rows)).duels] == [PLAN, PLAN]
+
+
 def test_peers_that_agree_on_a_placement_are_one_row_installable_if_one_is() -> None:
     low, high = told(TIMES_MS).duels
     assert low.peers == ("rotor (1,500 MiB)", "every-2")
